@@ -1,0 +1,1 @@
+"""Everything that touches the world: event store, remote API, command line, importers, worker, wiring."""
