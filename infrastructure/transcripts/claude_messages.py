@@ -1,0 +1,316 @@
+"""Messages of a Claude Code conversation: rows joined, tool results attached, usage counted once.
+
+The client writes one row per content block of an API message and repeats its usage on each. A message here
+is a draft until the file ends: more rows may join it, and the result of a tool comes in a later record.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from application.transcript import Interaction, Json, Message, MessageStatus, Place
+from infrastructure.transcripts.claude_ids import derived_id, reasoning_id, usable_id
+from infrastructure.transcripts.claude_records import (
+    NO_USAGE,
+    Row,
+    Usage,
+    as_object,
+    as_text,
+    content_blocks,
+    is_refusal,
+    joined_text,
+)
+
+Role = Literal["user", "assistant", "tool", "system"]
+InteractionKind = Literal["approval", "question", "plan"]
+
+ASKING_TOOLS: Mapping[str, InteractionKind] = {"AskUserQuestion": "question", "ExitPlanMode": "plan"}
+"""Tools whose call is a question to the user."""
+
+DETAILS_BYTES_MAX = 64 * 1024
+"""A richer result in a larger record keeps its shape, but its long texts are cut."""
+DETAIL_CHARS_MAX = 4_096
+CUT_MARK = "[Output truncated]"
+
+CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+NO_CONTENT_TYPES = frozenset({"fallback", "redacted_thinking"})
+"""Blocks of a reply that carry nothing a person could read."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A message that may still grow."""
+
+    message_id: str
+    turn_id: str | None
+    role: Role
+    kind: str
+    place: Place
+    at_ms: int
+    completed_at_ms: int
+    status: MessageStatus = "completed"
+    texts: list[str] = field(default_factory=list)
+    payload: dict[str, Json] = field(default_factory=dict)
+    usage: Usage = NO_USAGE
+
+    def saw(self, row: Row) -> None:
+        self.at_ms = self.at_ms or row.at_ms
+        self.completed_at_ms = max(self.completed_at_ms, row.at_ms)
+
+    def facts(self, rewound: bool) -> Iterator[Message | Interaction]:
+        text = {"text": "\n\n".join(self.texts)} if self.texts else {}
+        yield Message(
+            message_id=self.message_id,
+            turn_id=self.turn_id,
+            role=self.role,
+            kind=self.kind,
+            status=self.status,
+            payload=text | self.payload,
+            at_ms=self.at_ms,
+            place=self.place,
+            usage=None if self.usage == NO_USAGE else self.usage.as_counts(),
+            completed_at_ms=0 if self.status == "running" else self.completed_at_ms,
+            rewound=rewound,
+        )
+
+
+@dataclass(slots=True)
+class CallDraft(Draft):
+    """A tool call, and the question to the user that it is or became."""
+
+    tool_name: str = ""
+    asks: InteractionKind | None = None
+    answer: Mapping[str, Json] | None = None
+    called: bool = False
+    """Whether the file holds the call itself, not its result alone."""
+
+    def facts(self, rewound: bool) -> Iterator[Message | Interaction]:
+        yield from Draft.facts(self, rewound)
+        if self.asks and self.turn_id is not None:
+            yield Interaction(
+                turn_id=self.turn_id,
+                request_id=self.message_id,
+                kind=self.asks,
+                tool_name=self.tool_name,
+                input=as_object(self.payload.get("input")),
+                output=self.answer,
+                at_ms=self.at_ms,
+                place=self.place,
+            )
+
+
+class Messages:
+    """The drafts of one session, told to `emit` in the order of their first rows."""
+
+    def __init__(self, session_id: str, emit: Callable[[Draft], None]) -> None:
+        self._session_id = session_id
+        self._emit = emit
+        self._drafts: dict[str, Draft] = {}
+        self._nameless = 0
+        self._usage: dict[str, Usage] = {}
+        self._carriers: dict[str, Draft] = {}
+        self.repeated_blocks = 0
+        self.unknown_blocks: list[str] = []
+        """Types of content blocks without a meaning here, until the conversation takes them."""
+
+    def next_id(self, what: str) -> str:
+        """For what has no id of its own: files grow at their end, so counting from the start is stable."""
+        self._nameless += 1
+        return derived_id(self._session_id, what, self._nameless)
+
+    def text(
+        self, row: Row, message_id: str, turn_id: str, role: Role, text: str, kind: str = "text"
+    ) -> Draft:
+        """Add a text row to its message; a row that repeats a text of the message adds nothing."""
+        draft = self._draft(row, message_id, turn_id, role, kind)
+        if text in draft.texts:
+            self.repeated_blocks += 1
+        else:
+            draft.texts.append(text)
+        return draft
+
+    def prompt(self, row: Row, message_id: str, turn_id: str, blocks: list[Mapping[str, Json]]) -> None:
+        """What the user typed and attached."""
+        draft = self.text(row, message_id, turn_id, "user", joined_text(blocks))
+        attached = [block for block in blocks if block.get("type") != "text"]
+        if attached:
+            draft.payload["attachments"] = _bounded(attached, row)
+
+    def note(self, row: Row, message_id: str, source: str, text: str) -> None:
+        """What the client put in by itself: no part of any turn, never a prompt, never an answer."""
+        draft = self._draft(row, message_id, None, "system", "session_audit")
+        draft.texts.append(text)
+        draft.payload["source"] = source
+        if details := as_object(row.fields.get("compactMetadata")):
+            draft.payload["details"] = _bounded(details, row)
+
+    def reply(self, row: Row, reply_id: str, turn_id: str) -> list[CallDraft]:
+        """A row of an API message; the tool calls it makes, or brings results of, are handed back."""
+        calls = []
+        for block in row.blocks:
+            draft = self._reply_block(row, block, reply_id, turn_id)
+            if draft:
+                self._carriers.setdefault(reply_id, draft)
+            if isinstance(draft, CallDraft):
+                calls.append(draft)
+        self._usage[reply_id] = self._usage.get(reply_id, NO_USAGE).at_greatest(Usage.of(row))
+        return calls
+
+    def _reply_block(self, row: Row, block: Mapping[str, Json], reply_id: str, turn_id: str) -> Draft | None:
+        kind = as_text(block.get("type"))
+        match kind:
+            case "text":
+                text = as_text(block.get("text"))
+                return self.text(row, reply_id, turn_id, "assistant", text) if text else None
+            case "thinking":
+                thought = as_text(block.get("thinking"))
+                reasoning = reasoning_id(reply_id)
+                return (
+                    self.text(row, reasoning, turn_id, "assistant", thought, "reasoning") if thought else None
+                )
+            case _ if kind in CALL_TYPES:
+                return self.call(row, block, turn_id)
+            case _ if kind.endswith("tool_result"):
+                return self.result(row, block, turn_id)
+            case _ if kind not in NO_CONTENT_TYPES:
+                self.unknown_blocks.append(kind)
+        return None
+
+    def call(self, row: Row, block: Mapping[str, Json], turn_id: str) -> CallDraft:
+        """A tool call; a repeated one adds nothing."""
+        call_id = usable_id(as_text(block.get("id"))) or self.next_id("call")
+        call = self._call_draft(row, call_id, turn_id)
+        if call.called:
+            self.repeated_blocks += 1
+            return call
+        call.called = True
+        call.tool_name = as_text(block.get("name"))
+        call.asks = ASKING_TOOLS.get(call.tool_name, call.asks)
+        call.payload["toolName"] = call.tool_name
+        call.payload["input"] = block.get("input")
+        return call
+
+    def result(self, row: Row, block: Mapping[str, Json], turn_id: str) -> CallDraft:
+        """A tool's result joins its call; without one in the file it stands alone."""
+        call_id = usable_id(as_text(block.get("tool_use_id"))) or self.next_id("result")
+        call = self._call_draft(row, call_id, turn_id)
+        if "output" in call.payload or "error" in call.payload:
+            self.repeated_blocks += 1
+            return call
+        call.saw(row)
+        text = _result_text(block.get("content"))
+        body = {"text": text} | _details(row, text)
+        failed = block.get("is_error") is True
+        if failed and text in _INTERRUPTED_RESULTS:
+            call.status = "canceled"
+        elif failed and is_refusal(row, text):
+            call.status = "canceled"
+            call.asks = call.asks or "approval"
+            call.answer = {"decision": "deny", "message": text}
+        else:
+            call.status = "failed" if failed else "completed"
+            call.answer = _answer(call.asks, row, text)
+        call.payload["error" if failed else "output"] = body
+        return call
+
+    def open_call_named(self, name: str) -> str:
+        """The id of the latest call of a tool that has no result: before 2.0 results named no call."""
+        for draft in reversed(self._drafts.values()):
+            if isinstance(draft, CallDraft) and draft.tool_name == name and draft.status == "running":
+                return draft.message_id
+        return ""
+
+    def calls_missing(self) -> list[Draft]:
+        """Results whose call is not in the file."""
+        return [d for d in self._drafts.values() if isinstance(d, CallDraft) and not d.called]
+
+    def count_usage(self) -> None:
+        """Put each API message's usage on the message of its first row that made one.
+
+        The first row alone stays the first when the file grows: on the text message, which may come after
+        a thought, an earlier import and a later one would count the same usage on two messages.
+        """
+        for reply_id, carrier in self._carriers.items():
+            carrier.usage = carrier.usage.at_greatest(self._usage[reply_id])
+
+    def _draft(self, row: Row, message_id: str, turn_id: str | None, role: Role, kind: str) -> Draft:
+        draft = self._drafts.get(message_id)
+        if draft and (draft.role, draft.kind) != (
+            role,
+            kind,
+        ):  # two messages of one id: ids are the file's own
+            return self._draft(row, f"{message_id}:{role}-{kind}", turn_id, role, kind)
+        if draft is None:
+            draft = Draft(message_id, turn_id, role, kind, row.place, row.at_ms, row.at_ms)
+            self._add(draft)
+        draft.saw(row)
+        return draft
+
+    def _call_draft(self, row: Row, call_id: str, turn_id: str) -> CallDraft:
+        draft = self._drafts.get(call_id)
+        if isinstance(draft, CallDraft):
+            return draft
+        if draft:
+            return self._call_draft(row, f"{call_id}:tool-tool_call", turn_id)
+        call = CallDraft(
+            call_id, turn_id, "tool", "tool_call", row.place, row.at_ms, row.at_ms, status="running"
+        )
+        self._add(call)
+        return call
+
+    def _add(self, draft: Draft) -> None:
+        self._drafts[draft.message_id] = draft
+        self._emit(draft)
+
+
+_INTERRUPTED_RESULTS = frozenset(
+    {"[Request interrupted by user for tool use]", "[Request interrupted by user]"}
+)
+"""The tool was running when the user stopped it: nobody was asked."""
+
+
+def _answer(asks: InteractionKind | None, row: Row, text: str) -> Mapping[str, Json] | None:
+    """What the result of an asking tool says the user answered."""
+    if asks == "plan":
+        return {"decision": "allow", "message": text}
+    if asks == "question":
+        answers = as_object(row.fields.get("toolUseResult")).get("answers")
+        return {"answers": _bounded(answers, row)} if answers else {"message": text}
+    return None
+
+
+def _result_text(content: Json) -> str:
+    """What the model saw of a result; images are named, not shown."""
+    blocks = content_blocks(content)
+    texts = [
+        as_text(block.get("text")) if block.get("type") == "text" else f"[{as_text(block.get('type'))}]"
+        for block in blocks
+    ]
+    return "\n\n".join(texts)
+
+
+def _details(row: Row, text: str) -> dict[str, Json]:
+    """The client's own, richer form of a result, without what repeats the text."""
+    if len(row.blocks) > 1:
+        return {}  # it cannot be told whose details they are
+    details = {
+        key: value
+        for key, value in as_object(row.fields.get("toolUseResult")).items()
+        if value not in (text, None, "")
+    }
+    return {"details": _bounded(details, row)} if details else {}
+
+
+def _bounded(value: Json, row: Row) -> Json:
+    return value if row.place.length <= DETAILS_BYTES_MAX else _cut(value)
+
+
+def _cut(value: Json) -> Json:
+    """The same shape with long texts cut; the line reader has bounded its depth."""
+    if isinstance(value, str):
+        return value if len(value) <= DETAIL_CHARS_MAX else value[:DETAIL_CHARS_MAX] + CUT_MARK
+    if isinstance(value, list):
+        return [_cut(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _cut(item) for key, item in value.items()}
+    return value
