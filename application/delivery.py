@@ -1,0 +1,111 @@
+"""Hands deltas over to observers: at least once, in commit order inside a room (SPEC section 8)."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from application.ports import Deliveries, Observer
+from domain.delta import CommittedDelta
+from domain.errors import NotFound
+from domain.ids import Position
+
+PAGE_MAX = 100
+"""Deltas read from the outbox at once."""
+
+OnFailure = Callable[[str, CommittedDelta, Exception], None]
+"""Is told of each failed attempt: the subscription, the delta, what the observer raised."""
+
+
+@dataclass
+class Delivery:
+    """The observers of this process, each with a subscription of its name that outlives it."""
+
+    deliveries: Deliveries
+    on_failure: OnFailure
+    lock: AbstractContextManager[object]
+    """Held while observers are called, by one thread at a time; that thread may take it again."""
+    _is_notifying: bool = False
+    _observers: dict[str, Observer] = field(default_factory=dict)
+    _seen: dict[str, Position] = field(default_factory=dict)
+    """How far each observer was handed, or refused, what came live."""
+
+    def subscribe(self, name: str, observer: Observer, after: Position | None) -> None:
+        """Hand the observer every delta from here on, live, and what is pending when asked to redeliver.
+
+        A new subscription begins behind `after`, by default at the end.
+        """
+        self.deliveries.subscribe(name, after)
+        self._observers[name] = observer
+        self._seen[name] = self.deliveries.end()
+
+    @property
+    def has_observers(self) -> bool:
+        return bool(self._observers)
+
+    def notify(self) -> None:
+        """Hand over what was committed since the last time.
+
+        A delta never overtakes a pending one of its room. What an observer itself commits meanwhile is
+        handed over when it has returned.
+        """
+        with self.lock:
+            if self._is_notifying:
+                return
+            self._is_notifying = True
+            try:
+                for name, observer in list(self._observers.items()):
+                    self._notify(name, observer)
+            finally:
+                self._is_notifying = False
+
+    def _notify(self, name: str, observer: Observer) -> None:
+        while page := self.deliveries.pending(name, self._seen[name], PAGE_MAX):
+            for delta in page:
+                self._seen[name] = delta.last_position
+                if not self.deliveries.has_pending_before(name, delta.room, delta.last_position):
+                    self._hand_over(name, observer, delta)
+
+    def redeliver(self, name: str) -> int:
+        """Hand over all that is pending, oldest first; how many deltas were taken.
+
+        The first failure of a room holds the rest of that room, and no other.
+        """
+        observer = self._observer(name)
+        held: set[str] = set()
+        after, taken = Position(0), 0
+        while page := self.deliveries.pending(name, after, PAGE_MAX):
+            for delta in page:
+                after = delta.last_position
+                if delta.room in held:
+                    continue
+                if self._hand_over(name, observer, delta):
+                    taken += 1
+                else:
+                    held.add(delta.room)
+        self._seen[name] = max(self._seen[name], after)
+        return taken
+
+    def redeliver_one(self, name: str, delta: CommittedDelta) -> bool:
+        """Hand over one delta, whether or not it was before; marks it if it was its room's next."""
+        is_next = not self.deliveries.has_pending_before(name, delta.room, delta.last_position)
+        pending = any(one.transaction_id == delta.transaction_id for one in self._next_of(name, delta))
+        return self._hand_over(name, self._observer(name), delta, marks=is_next and pending)
+
+    def _next_of(self, name: str, delta: CommittedDelta) -> list[CommittedDelta]:
+        return list(self.deliveries.pending(name, Position(delta.first_position - 1), 1))
+
+    def _observer(self, name: str) -> Observer:
+        if name not in self._observers:
+            raise NotFound(f"no observer is subscribed as {name!r} here; subscribe it first")
+        return self._observers[name]
+
+    def _hand_over(self, name: str, observer: Observer, delta: CommittedDelta, *, marks: bool = True) -> bool:
+        try:
+            observer(delta)
+        except Exception as error:
+            self.on_failure(name, delta, error)
+            self.deliveries.failed(name, delta.room, str(error) or type(error).__name__)
+            return False
+        if marks:
+            self.deliveries.delivered(name, delta.room, delta.last_position)
+        return True

@@ -1,0 +1,48 @@
+"""Identities and the four number spaces, each a type of its own."""
+
+import json
+from typing import NewType
+from uuid import UUID, uuid5
+
+RoomId = NewType("RoomId", str)
+SessionId = NewType("SessionId", str)
+TurnId = NewType("TurnId", str)
+MessageId = NewType("MessageId", str)
+RequestId = NewType("RequestId", str)
+StreamId = NewType("StreamId", str)
+TransactionId = NewType("TransactionId", str)
+
+Position = NewType("Position", int)
+"""Order of the whole store, which is commit order."""
+StreamVersion = NewType("StreamVersion", int)
+"""Order inside one stream, from 1."""
+MessageVersion = NewType("MessageVersion", int)
+"""A session's change cursor for readers of its messages."""
+RemoteCursor = NewType("RemoteCursor", int)
+"""How far a pull has read at the remote."""
+
+ID_LENGTH_MAX = 512
+"""Characters of a room, session, turn, message or request id (SPEC W3)."""
+
+_STREAMS = UUID("6f1d5f0e-3a44-5c6e-9d0b-6c2a7f9b1e55")
+"""Name space of stream ids; never changes."""
+
+
+def stream_id(kind: str, *keys: str) -> StreamId:
+    """The stream of an aggregate: a function of its kind and keys, so it exists once (SPEC R2)."""
+    return StreamId(f"{kind}-{uuid5(_STREAMS, json.dumps([kind, *keys], separators=(',', ':')))}")
+
+
+def session_stream(room: RoomId, session: SessionId) -> StreamId:
+    """The stream of a session."""
+    return stream_id("session", room, session)
+
+
+def transaction_id(store_id: str, stream: StreamId, version: int) -> TransactionId:
+    """The id of the commit whose first event stands at `version` of `stream` (SPEC D5)."""
+    return TransactionId(str(uuid5(UUID(store_id), f"{stream}@{version}")))
+
+
+def named_id(name: str, *keys: str) -> str:
+    """A UUIDv5 for something the service itself names, such as a notice or a deletion."""
+    return str(uuid5(_STREAMS, json.dumps([name, *keys], separators=(",", ":"))))

@@ -1,0 +1,469 @@
+"""What a report about a message makes happen (SPEC M1-M9, M11)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from domain import jsontext
+from domain.errors import Rejected
+from domain.event import seen_at
+from domain.ids import MessageId, MessageVersion, TurnId
+from domain.message import (
+    Message,
+    MessageAdded,
+    MessageChanged,
+    MessageExtended,
+    copied,
+    counts_as_text,
+    get,
+    pointer_to,
+    put,
+)
+from domain.reports import UPDATE_BYTES_MAX, MessageUpdate
+from domain.tool_payload import normalised
+from domain.vocabulary import MESSAGE_TERMINAL, TURNLESS_KINDS, message_status_of
+from domain.work import Draft, Outcome, applied, ignored
+
+MESSAGE_BYTES_MAX: Final = 8 * 2**20
+"""Bytes of one merged message's payload as it is stored (SPEC W3)."""
+PROTECTED: Final = ("content", "contentMode", "displayPrompt", "text")
+"""Fields of a user's text that are written once when it carries clientSubmitId (SPEC M3)."""
+NOT_ACCEPTED: Final = frozenset(("turn_conflict", "protected", "gap"))
+"""Reasons for which an update does not count as accepted (SPEC M11)."""
+
+
+def accepted_count(outcomes: list[Outcome]) -> int:
+    """How many message updates a sender need not send again (SPEC M11)."""
+    return sum(outcome.part == "message" and outcome.reason not in NOT_ACCEPTED for outcome in outcomes)
+
+
+def report_message(draft: Draft, update: MessageUpdate, *, rewound: bool | None = None) -> Outcome:
+    """Take one update of a message. `rewound`: an import says whether the conversation left it behind."""
+    if not update.message_id:
+        raise Rejected("missing_identity", "message", "", "give the message's messageId")
+    message = draft.message(MessageId(update.message_id))
+    kind = update.kind or (message.kind if message else "")
+    payload = normalised(update.payload) if kind == "tool_call" and update.payload else update.payload
+    _check_size(update, payload)
+    if message is None:
+        return _add(draft, update, payload or {}, rewound=rewound)
+    if update.turn_id and message.turn_id and update.turn_id != message.turn_id:
+        return ignored("message", update.message_id, "turn_conflict")
+    if update.content_delta:
+        return _append(draft, message, update, payload)
+    return _merge(draft, message, update, payload, rewound)
+
+
+def _check_size(update: MessageUpdate, payload: Mapping[str, Any] | None) -> None:
+    """Refuse an update of more than UPDATE_BYTES_MAX; the estimate spares small ones the counting."""
+    texts = [update.content_delta or "", *(payload or {}).values()]
+    if all(isinstance(text, str) for text in texts) and sum(map(len, texts)) * 6 < UPDATE_BYTES_MAX:
+        return
+    size = len(jsontext.to_bytes([payload, update.content_delta]))
+    if size > UPDATE_BYTES_MAX:
+        detail = f"the update has {size} bytes, {UPDATE_BYTES_MAX} are the most; split it or cut it"
+        raise Rejected("too_large", "message", update.message_id, detail)
+
+
+def _check_merged(message: MessageId, payload: Mapping[str, Any]) -> None:
+    text = payload.get("text")
+    if isinstance(text, str) and len(payload) == 1 and len(text) * 6 < MESSAGE_BYTES_MAX:
+        return
+    size = len(jsontext.to_bytes(payload))
+    if size > MESSAGE_BYTES_MAX:
+        detail = f"the message would have {size} bytes, {MESSAGE_BYTES_MAX} are the most; begin another one"
+        raise Rejected("too_large", "message", message, detail)
+
+
+def _turn_for(draft: Draft, kind: str, turn_id: str, message: str) -> TurnId:
+    """The turn a message of this kind belongs to: an existing one, or none (SPEC M4)."""
+    if kind in TURNLESS_KINDS:
+        return TurnId("")
+    if not turn_id:
+        detail = f"a message of kind {kind!r} needs the turnId of a turn that was reported"
+        raise Rejected("unknown_turn", "message", message, detail)
+    return draft.known_turn(TurnId(turn_id), "message", message).turn_id
+
+
+def _add(draft: Draft, update: MessageUpdate, payload: Mapping[str, Any], *, rewound: bool | None) -> Outcome:
+    for name in ("role", "kind"):
+        if not getattr(update, name):
+            detail = f"the first report of a message needs its {name}"
+            raise Rejected(f"missing_{name}", "message", update.message_id, detail)
+    if update.content_delta and update.content_offset:
+        return Outcome("message", update.message_id, "ignored", "gap", expected_offset=0)
+    turn_id = _turn_for(draft, update.kind, update.turn_id, update.message_id)
+    body = copied(payload)
+    if update.content_delta:
+        body["text"] = jsontext.join_halves(_text(body) + update.content_delta)
+    usage = dict(update.usage) if update.usage else None
+    message_id = MessageId(update.message_id)
+    draft.add(
+        MessageAdded(
+            message_id=message_id,
+            turn_id=turn_id,
+            role=update.role,
+            kind=update.kind,
+            status=_status(update, body),
+            semantics=update.semantics,
+            started_at=update.started_at_unix_ms,
+            completed_at=update.completed_at_unix_ms,
+            sequence=draft.state.sequence + 1,
+            version=draft.next_message_version,
+            text_length=len(_text(body)),
+            usage=usage,
+            occurred_at=_occurred(update),
+            content={"payload": body},
+        )
+    )
+    if rewound:
+        added = draft.message(message_id)
+        assert added is not None
+        draft.add(_rewinding(draft, added, rewound=True))
+    return applied("message", update.message_id)
+
+
+def _occurred(update: MessageUpdate) -> int:
+    """When the update happened, as far as it says (SPEC R5); 0: count the recorded time."""
+    return update.occurred_at_unix_ms or update.started_at_unix_ms or update.completed_at_unix_ms
+
+
+def _text(payload: Mapping[str, Any]) -> str:
+    text = payload.get("text")
+    return text if isinstance(text, str) else ""
+
+
+def _status(update: MessageUpdate, payload: dict[str, Any]) -> str:
+    """The status in one spelling; a completed tool call has no error (SPEC M9)."""
+    status = message_status_of(update.status)
+    if status == "completed" and update.kind == "tool_call":
+        payload.pop("error", None)
+    return status
+
+
+# Appending.
+
+
+def _append(
+    draft: Draft, message: Message, update: MessageUpdate, payload: Mapping[str, Any] | None
+) -> Outcome:
+    """Take a delta of the message's text (SPEC M5)."""
+    delta = update.content_delta or ""
+    offset = update.content_offset
+    if _is_protected(draft, message):
+        return ignored("message", message.message_id, "protected")
+    if offset is not None and offset > message.text_length:
+        return Outcome("message", message.message_id, "ignored", "gap", expected_offset=message.text_length)
+    if offset is not None and offset < message.text_length:
+        text = _text(draft.payload(message.message_id))
+        if text[offset : offset + len(delta)] == delta:
+            return ignored("message", message.message_id, "duplicate")
+        return ignored("message", message.message_id, "late")
+    if offset is None:
+        if message.is_terminal:
+            return ignored("message", message.message_id, "late")
+        occurred_at = update.occurred_at_unix_ms
+        if occurred_at and delta in draft.appended(message.message_id, occurred_at):
+            return ignored("message", message.message_id, "duplicate")
+    has_more = bool(payload) or _has_other_news(message, update)
+    status = "" if has_more or message.is_terminal else message_status_of(update.status)
+    draft.add(_extension(draft, message, "/text", message.text_length, delta, update, status))
+    if has_more:
+        extended = draft.message(message.message_id)
+        assert extended is not None
+        _merge(draft, extended, update, payload, None)
+    return applied("message", message.message_id)
+
+
+def _has_other_news(message: Message, update: MessageUpdate) -> bool:
+    """Whether an update says more than text, status and times."""
+    return bool(
+        (update.role and update.role != message.role)
+        or (update.kind and update.kind != message.kind)
+        or (update.semantics is not None and update.semantics != message.semantics)
+        or update.usage
+        or (update.turn_id and not message.turn_id)
+        or (message.is_terminal and update.status and message_status_of(update.status) != message.status)
+    )
+
+
+def _extension(
+    draft: Draft,
+    message: Message,
+    pointer: str,
+    before: int,
+    added: str,
+    update: MessageUpdate,
+    status: str,
+) -> MessageExtended:
+    """The event that a text grew by `added`; `before` is its length so far, in code points."""
+    after = before + len(jsontext.join_halves(added))
+    if "\udc00" <= added[0] <= "\udfff":
+        # Perhaps the second half of a pair whose first half stands at the end of the text.
+        stored = str(get(draft.payload(message.message_id), pointer) or "")
+        after = len(jsontext.join_halves(stored + added))
+    if after * 6 > MESSAGE_BYTES_MAX:
+        whole = draft.payload(message.message_id)
+        put(whole, pointer, str(get(whole, pointer) or "") + added)
+        _check_merged(message.message_id, whole)
+    is_news = status != message.status or message.provisional
+    return MessageExtended(
+        message_id=message.message_id,
+        version=draft.next_message_version,
+        field=pointer,
+        offset=before,
+        length_after=after,
+        status=status if is_news else "",
+        started_at=update.started_at_unix_ms,
+        completed_at=update.completed_at_unix_ms,
+        occurred_at=_occurred(update),
+        content={"added": added},
+    )
+
+
+# Merging.
+
+
+@dataclass
+class _Difference:
+    """How a merged payload differs from the stored one."""
+
+    grown: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By pointer: the text before and what was added at its end."""
+    set: dict[str, Any] = field(default_factory=dict)
+    unset: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.grown or self.set or self.unset)
+
+
+def _compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> _Difference:
+    found = _Difference()
+    _compare_into(found, before, after, [])
+    return found
+
+
+def _compare_into(
+    found: _Difference, before: Mapping[str, Any], after: Mapping[str, Any], path: list[str]
+) -> None:
+    for key, value in after.items():
+        here = [*path, key]
+        if key not in before:
+            found.set[pointer_to(here)] = value
+            continue
+        old = before[key]
+        if isinstance(old, str) and isinstance(value, str):
+            if old == value:
+                continue
+            if old and value.startswith(old):
+                found.grown[pointer_to(here)] = (old, value[len(old) :])
+            else:
+                found.set[pointer_to(here)] = value
+        elif isinstance(old, Mapping) and isinstance(value, Mapping):
+            _compare_into(found, old, value, here)
+        elif not jsontext.same(old, value):
+            found.set[pointer_to(here)] = value
+    found.unset.extend(pointer_to([*path, key]) for key in before if key not in after)
+
+
+def _merge_into(stored: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Deep merge: objects key by key, everything else as given (SPEC M3)."""
+    for key, value in given.items():
+        inner = stored.get(key)
+        if isinstance(inner, dict) and isinstance(value, Mapping):
+            _merge_into(inner, value)
+        else:
+            stored[key] = copied(value)
+
+
+def _fill_absent(stored: dict[str, Any], given: Mapping[str, Any]) -> bool:
+    """Take only keys that are absent so far (SPEC M7); True when something else would have changed."""
+    barred = False
+    for key, value in given.items():
+        if key not in stored:
+            stored[key] = copied(value)
+        elif isinstance(stored[key], dict) and isinstance(value, Mapping):
+            barred |= _fill_absent(stored[key], value)
+        else:
+            barred |= not jsontext.same(stored[key], value)
+    return barred
+
+
+def _is_protected(draft: Draft, message: Message) -> bool:
+    if message.role != "user" or message.kind != "text":
+        return False
+    return bool(draft.payload(message.message_id).get("clientSubmitId"))
+
+
+def _merge(
+    draft: Draft,
+    message: Message,
+    update: MessageUpdate,
+    payload: Mapping[str, Any] | None,
+    rewound: bool | None,
+) -> Outcome:
+    """Merge a report into a stored message and store what is news of it."""
+    before = draft.payload(message.message_id) if payload or _drops_error(message, update) else {}
+    after = copied(before)
+    barred = ""
+    may_change = not message.is_terminal or _ends_later(draft, message, update)
+    if payload and may_change:
+        given = dict(payload)
+        if _is_protected(draft, message):
+            given, barred = _without_protected(before, given)
+        _merge_into(after, given)
+    elif payload and _fill_absent(after, payload):
+        barred = "late"
+    if may_change and _drops_error(message, update):
+        after.pop("error", None)
+    difference = _compare(before, after)
+    changed = _fact_changes(message, update, rewound, may_change=may_change)
+    if not may_change and _is_barred(message, update):
+        barred = "late"
+    if difference.is_empty and not changed:
+        return ignored("message", message.message_id, barred or "duplicate")
+    if payload:
+        _check_merged(message.message_id, after)
+    _store(draft, message, update, difference, changed)
+    return applied("message", message.message_id)
+
+
+def _drops_error(message: Message, update: MessageUpdate) -> bool:
+    """A tool call that completes has no error (SPEC M9)."""
+    is_tool = "tool_call" in (message.kind, update.kind)
+    return is_tool and message_status_of(update.status) == "completed"
+
+
+def _ends_later(draft: Draft, message: Message, update: MessageUpdate) -> bool:
+    """Whether a terminal report is strictly newer than what is stored; an unknown time is newest."""
+    if message_status_of(update.status) not in MESSAGE_TERMINAL:
+        return False
+    occurred_at = _occurred(update)
+    return not occurred_at or seen_at(occurred_at, draft.now) > message.newest_at
+
+
+def _without_protected(stored: Mapping[str, Any], given: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    differs = any(key in given and not jsontext.same(given[key], stored.get(key)) for key in PROTECTED)
+    return {key: value for key, value in given.items() if key not in PROTECTED}, (
+        "protected" if differs else ""
+    )
+
+
+def _is_barred(message: Message, update: MessageUpdate) -> bool:
+    """Whether a late report would have changed a fact of the ended message."""
+    status = message_status_of(update.status)
+    return bool(
+        (status and status != message.status)
+        or (update.role and update.role != message.role)
+        or (update.kind and update.kind != message.kind)
+    )
+
+
+def _fact_changes(
+    message: Message, update: MessageUpdate, rewound: bool | None, *, may_change: bool
+) -> dict[str, Any]:
+    """The facts beside the payload that are news, as fields of MessageChanged."""
+    changes: dict[str, Any] = {}
+    status = message_status_of(update.status)
+    if status and may_change and (status != message.status or message.provisional):
+        changes["status"] = status
+    for name in ("role", "kind"):
+        given, stored = getattr(update, name), getattr(message, name)
+        if given and given != stored and (may_change or not stored):
+            changes[name] = given
+    if update.turn_id and not message.turn_id and message.kind not in TURNLESS_KINDS:
+        changes["turn_id"] = TurnId(update.turn_id)
+    semantics = update.semantics
+    is_free = may_change or message.semantics is None
+    if semantics is not None and is_free and not jsontext.same(semantics, message.semantics):
+        changes["semantics"] = semantics
+    if rewound is not None and rewound != message.rewound:
+        changes["rewound"] = rewound
+    if update.completed_at_unix_ms and not message.completed_at:
+        changes["completed_at"] = update.completed_at_unix_ms
+    changes |= _usage_changes(message, update.usage)
+    return changes
+
+
+def _usage_changes(message: Message, given: Mapping[str, int] | None) -> dict[str, Any]:
+    """Each count at its greatest (SPEC S1), and what the session's sum grows by."""
+    if not given:
+        return {}
+    stored = message.usage or {}
+    more = {key: count - stored.get(key, 0) for key, count in given.items() if count > stored.get(key, 0)}
+    if not more:
+        return {}
+    return {"usage": {**stored, **{key: given[key] for key in more}}, "usage_added": more}
+
+
+def _store(
+    draft: Draft,
+    message: Message,
+    update: MessageUpdate,
+    difference: _Difference,
+    changed: dict[str, Any],
+) -> None:
+    """Add the events of one accepted update; they share one message version (SPEC M2, M6)."""
+    version = draft.next_message_version
+    is_growth_alone = (
+        bool(difference.grown)
+        and not (difference.set or difference.unset)
+        and changed.keys() <= {"status", "completed_at"}
+    )
+    last = len(difference.grown) - 1
+    for index, (pointer, (text, added)) in enumerate(difference.grown.items()):
+        status = changed.get("status", "") if is_growth_alone and index == last else ""
+        extension = _extension(draft, message, pointer, len(text), added, update, status)
+        draft.add(replace(extension, version=version))
+    if not is_growth_alone:
+        draft.add(_change(message, update, version, difference, changed))
+
+
+def _change(
+    message: Message,
+    update: MessageUpdate,
+    version: MessageVersion,
+    difference: _Difference,
+    changed: dict[str, Any],
+) -> MessageChanged:
+    content: dict[str, Any] = {}
+    if difference.set:
+        content["set"] = difference.set
+    if difference.unset:
+        content["unset"] = difference.unset
+    text_length = None
+    if "/text" in difference.set or "/text" in difference.unset:
+        text = difference.set.get("/text", "")
+        text_length = len(text) if isinstance(text, str) else 0
+    fields = {"completed_at": update.completed_at_unix_ms, **changed, **_counted(message, changed)}
+    return MessageChanged(
+        message_id=message.message_id,
+        version=version,
+        started_at=update.started_at_unix_ms,
+        occurred_at=_occurred(update),
+        text_length=text_length,
+        content=content or None,
+        **fields,
+    )
+
+
+def _counted(message: Message, changed: Mapping[str, Any]) -> dict[str, int]:
+    """How the session's counts of texts and tool calls change with the message."""
+    was = not message.rewound
+    is_in = not changed.get("rewound", message.rewound)
+    role, kind = changed.get("role", message.role), changed.get("kind", message.kind)
+    texts = (is_in and counts_as_text(role, kind)) - (was and counts_as_text(message.role, message.kind))
+    tools = (is_in and kind == "tool_call") - (was and message.kind == "tool_call")
+    return {"texts_added": texts, "tool_calls_added": tools}
+
+
+def _rewinding(draft: Draft, message: Message, *, rewound: bool) -> MessageChanged:
+    counted = _counted(message, {"rewound": rewound})
+    return MessageChanged(
+        message_id=message.message_id,
+        version=draft.next_message_version,
+        rewound=rewound,
+        texts_added=counted["texts_added"],
+        tool_calls_added=counted["tool_calls_added"],
+    )

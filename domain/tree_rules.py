@@ -1,0 +1,209 @@
+"""What holds a root and its children together (SPEC C6, C7, S8, S9, T7, T8)."""
+
+from collections.abc import Iterable, Sequence
+
+from domain.errors import Rejected
+from domain.ids import MessageId, SessionId, TurnId, named_id
+from domain.message import MessageAdded
+from domain.session import (
+    RELATIONS,
+    ChildActive,
+    ChildLinked,
+    ChildQuiet,
+    Deleted,
+    Purged,
+    Restored,
+    Session,
+)
+from domain.turn_rules import holds_children, settle
+from domain.vocabulary import outcome_of
+from domain.work import Draft, Outcome, Work, applied, ignored
+
+Tree = Sequence[Session]
+"""Every reported session of a tree, in any order."""
+
+
+def finish(work: Work) -> None:
+    """Bring roots up to date with what the command changed in their children, and settle what waits.
+
+    Every command ends here, so after every command a turn whose provider part is completed and that no
+    child holds is settled (SPEC T8).
+    """
+    for draft in list(work.drafts.values()):
+        _tell_root(work, draft)
+    for draft in list(work.drafts.values()):
+        settle_ready(draft)
+
+
+def _tell_root(work: Work, child: Draft) -> None:
+    before, after = child.loaded, child.state
+    if not after.is_child or before.version == after.version:
+        return
+    linked = any(getattr(before, name) != getattr(after, name) for name in RELATIONS)
+    was_active = before.is_active and before.is_child
+    if not linked and was_active == after.is_active:
+        return
+    root = work.session(after.root_session)
+    if linked:
+        root.add(
+            ChildLinked(
+                child=after.session,
+                parent=after.parent_session,
+                root_turn=after.root_turn,
+                tool_call=after.parent_tool_call,
+            )
+        )
+    if after.is_active and not was_active:
+        root.add(ChildActive(child=after.session, root_turn=after.root_turn))
+    elif was_active and not after.is_active:
+        root.add(ChildQuiet(child=after.session))
+
+
+def settle_ready(draft: Draft) -> None:
+    """Settle each turn whose provider part is completed and that no child at work names."""
+    for turn_id in draft.state.awaiting:
+        if holds_children(draft, turn_id):
+            continue
+        turn = draft.turn(turn_id)
+        assert turn is not None
+        by_itself = draft.loaded.version < turn.version and turn_id not in draft.loaded.awaiting
+        settle(
+            draft,
+            turn_id,
+            outcome_of(turn.provider_outcome) or "completed",
+            draft.now,
+            "reported" if by_itself else "root",
+            provisional=False,
+            error_message=turn.content.get("providerError", ""),
+            error_code=turn.provider_error_code,
+        )
+
+
+# Trees.
+
+
+def _with_descendants(tree: Tree, anchor: SessionId) -> list[Session]:
+    """The anchor's part of the tree, top first, then by session id."""
+    by_id = {session.session: session for session in tree}
+    depths = {session: _depth(by_id, anchor, session) for session in by_id}
+    found = [(depth, session) for session, depth in depths.items() if depth is not None]
+    return [by_id[session] for _, session in sorted(found)]
+
+
+def _depth(by_id: dict[SessionId, Session], anchor: SessionId, session: SessionId) -> int | None:
+    """How far below the anchor a session stands; None when it does not stand below it."""
+    depth, here = 0, session
+    while here != anchor:
+        known = by_id.get(here)
+        if known is None or depth > len(by_id):
+            return None
+        if known.root_session == anchor and known.parent_session not in by_id:
+            return depth + 1
+        here, depth = known.parent_session, depth + 1
+    return depth
+
+
+def _root_ids(session: Session) -> dict[str, str]:
+    return {"root_session": session.root_session, "root_turn": session.root_turn} if session.is_child else {}
+
+
+def delete(work: Work, anchor: SessionId, tree: Tree) -> list[Outcome]:
+    """Delete a session with all its descendants, deepest first; what is deleted already stays (SPEC S9)."""
+    members = [session for session in _with_descendants(tree, anchor) if not session.is_deleted]
+    named = work.session(anchor)
+    if named.state.is_deleted or not named.state.opened:
+        return [ignored("session", anchor, "deleted" if named.state.opened else "unknown")]
+    deletion_id = named_id("deletion", work.room, anchor, str(named.state.version))
+    deepest_first = _deepest_first(tree, anchor, members)
+    for member in deepest_first:
+        draft = work.session(member.session)
+        settle_all(draft, cause="deleted")
+        _tell_root(work, draft)
+        draft.add(Deleted(deletion_id=deletion_id, anchor=anchor, **_root_ids(draft.state)))  # type: ignore[arg-type]
+    return [applied("session", member.session) for member in deepest_first]
+
+
+def _deepest_first(tree: Tree, anchor: SessionId, members: Iterable[Session]) -> list[Session]:
+    by_id = {session.session: session for session in tree}
+    return sorted(members, key=lambda one: (-(_depth(by_id, anchor, one.session) or 0), one.session))
+
+
+def restore(work: Work, anchor: SessionId, tree: Tree) -> list[Outcome]:
+    """Take back the deletion that the session is part of, top first; exactly that set comes back."""
+    named = work.session(anchor).state
+    if named.purged:
+        raise Rejected("purged", "session", anchor, "its content was destroyed, it cannot come back")
+    if not named.deleted_at:
+        return [ignored("session", anchor, "duplicate" if named.opened else "unknown")]
+    root = named.root_session if named.is_child else anchor
+    members = [
+        session
+        for session in _with_descendants(tree, root)
+        if session.deletion_id == named.deletion_id and not session.purged
+    ]
+    for member in members:
+        draft = work.session(member.session)
+        draft.add(Restored(deletion_id=named.deletion_id, **_root_ids(draft.state)))  # type: ignore[arg-type]
+    return [applied("session", member.session) for member in members]
+
+
+def purge(work: Work, anchor: SessionId, tree: Tree) -> list[Outcome]:
+    """Destroy the content of a session and all its descendants for good, top first (SPEC A4, S9)."""
+    named = work.session(anchor)
+    if named.state.purged or not named.state.opened:
+        return [ignored("session", anchor, "duplicate" if named.state.opened else "unknown")]
+    deletion_id = named.state.deletion_id or named_id("purge", work.room, anchor, str(named.state.version))
+    members = [session for session in _with_descendants(tree, anchor) if not session.purged]
+    for member in members:
+        draft = work.session(member.session)
+        settle_all(draft, cause="deleted")
+        _tell_root(work, draft)
+        draft.add(
+            Purged(
+                deletion_id=deletion_id,
+                turns=draft.state.turn_count,
+                messages=draft.state.sequence,
+                **_root_ids(draft.state),  # type: ignore[arg-type]
+            )
+        )
+    return [applied("session", member.session) for member in members]
+
+
+# Ends that nobody reported.
+
+
+def settle_all(draft: Draft, cause: str) -> list[TurnId]:
+    """End every live or queued turn provisionally, the queued ones first, so that none becomes live."""
+    state = draft.state
+    turns = [entry[1] for entry in state.queue]
+    if state.active_turn:
+        turns.append(state.active_turn)
+    for turn_id in turns:
+        settle(draft, turn_id, "interrupted", draft.now, cause, provisional=True, promote=False)  # type: ignore[arg-type]
+    return turns
+
+
+def settle_stale(draft: Draft) -> list[Outcome]:
+    """Settle what a host left over when it died, and say so in the session (SPEC T7)."""
+    if draft.state.is_deleted:
+        return []
+    turns = settle_all(draft, cause="stale")
+    if not turns:
+        return []
+    session = draft.state.session
+    message_id = MessageId(named_id("stale", draft.state.room, session, turns[-1]))
+    if draft.message(message_id) is None:
+        text = "The host stopped while this turn was at work; the turn was settled as interrupted."
+        draft.add(
+            MessageAdded(
+                message_id=message_id,
+                role="system",
+                kind="session_audit",
+                status="completed",
+                sequence=draft.state.sequence + 1,
+                version=draft.next_message_version,
+                text_length=len(text),
+                content={"payload": {"text": text}},
+            )
+        )
+    return [applied("turn", turn) for turn in turns]

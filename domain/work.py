@@ -1,0 +1,350 @@
+"""One command at work: what is stored, and on top of it what the command has decided so far.
+
+A decision reads a Draft and adds events to it; the next decision of the same command sees them. Nothing
+here is stored until the whole command has been decided.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from domain.errors import Rejected
+from domain.event import Content
+from domain.ids import MessageId, MessageVersion, RequestId, RoomId, SessionId, TurnId
+from domain.interaction import (
+    Interaction,
+    InteractionAnswered,
+    InteractionEvent,
+    InteractionReopened,
+    InteractionRequested,
+    InteractionSuperseded,
+    evolve_interaction,
+)
+from domain.message import (
+    Message,
+    MessageAdded,
+    MessageChanged,
+    MessageEvent,
+    MessageExtended,
+    evolve_message,
+    join_parts,
+)
+from domain.session import (
+    ContextChanged,
+    DetailsReported,
+    Session,
+    SessionEvent,
+    StatusReported,
+    Titled,
+    evolve,
+)
+from domain.turn import (
+    ProviderTurnReported,
+    Turn,
+    TurnAdvanced,
+    TurnAnnotated,
+    TurnCancelRequested,
+    TurnEvent,
+    TurnRevived,
+    TurnSettled,
+    TurnStarted,
+    evolve_turn,
+)
+
+TURN_EVENTS = (
+    TurnStarted,
+    TurnAdvanced,
+    TurnSettled,
+    TurnRevived,
+    TurnAnnotated,
+    TurnCancelRequested,
+    ProviderTurnReported,
+)
+MESSAGE_EVENTS = (MessageAdded, MessageExtended, MessageChanged)
+INTERACTION_EVENTS = (InteractionRequested, InteractionAnswered, InteractionSuperseded, InteractionReopened)
+
+
+def turn_of(event: TurnEvent) -> TurnId:
+    """The turn that a turn event is about."""
+    return event.root_turn_id if isinstance(event, ProviderTurnReported) else event.turn_id
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one part of a command: applied, or ignored for a reason (SPEC C1)."""
+
+    part: str
+    id: str
+    outcome: str = "applied"
+    reason: str = ""
+    word: str = ""
+    """The word nobody knows, with unknown_phase."""
+    expected_offset: int | None = None
+    """Where the stored text ends, with gap."""
+
+
+def applied(part: str, id_: str) -> Outcome:
+    """The part made news."""
+    return Outcome(part, id_)
+
+
+def ignored(part: str, id_: str, reason: str) -> Outcome:
+    """The part made none; the reason is a stable word."""
+    return Outcome(part, id_, "ignored", reason)
+
+
+class Stored(Protocol):
+    """The stored rows of one session, exact as of the version its state was loaded at."""
+
+    def content(self) -> Content:
+        """The session's `cwd`, `title`, `settings`, `runtimeContext` and `lastError`."""
+
+    def turn(self, turn: TurnId) -> Turn | None: ...
+
+    def message(self, message: MessageId) -> Message | None: ...
+
+    def payload(self, message: MessageId) -> dict[str, Any]:
+        """What the message says, its parts joined."""
+
+    def appended(self, message: MessageId, occurred_at: int) -> Sequence[str]:
+        """The texts that reports of that very time added to the message's text."""
+
+    def interaction(self, turn: TurnId, request: RequestId) -> Interaction | None: ...
+
+    def interactions(self, turn: TurnId) -> Sequence[Interaction]:
+        """Those of one turn, by request id."""
+
+    def open_tools(self, turn: TurnId) -> Sequence[Message]:
+        """The turn's tool calls that have not ended, by sequence."""
+
+    def last_assistant_text(self, turn: TurnId) -> Message | None:
+        """The turn's assistant text with the highest version."""
+
+
+def evolve_content(content: Content, event: SessionEvent) -> Content:
+    """Fold an event into what the session's row says in texts and objects."""
+    written = event.content
+    if written is None:
+        return content
+    match event:
+        case ContextChanged():
+            if "replaced" in written:
+                return {**content, "runtimeContext": written["replaced"]}
+            context = {**content.get("runtimeContext", {}), **written.get("set", {})}
+            for key in written.get("unset", ()):
+                context.pop(key, None)
+            return {**content, "runtimeContext": context}
+        case DetailsReported() | Titled() | StatusReported():
+            return {**content, **written}
+        case _:
+            return content
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an imported event comes from (SPEC J6)."""
+
+    name: str
+    import_id: str = ""
+    digest: str = ""
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """An event that a command has decided on, and the session it belongs to."""
+
+    session: SessionId
+    event: SessionEvent
+    source: Source | None = None
+
+
+@dataclass
+class Changes:
+    """The rows of one session that a command changed, as they are now."""
+
+    content: Content | None = None
+    turns: dict[TurnId, Turn] = field(default_factory=dict)
+    messages: dict[MessageId, Message] = field(default_factory=dict)
+    interactions: dict[tuple[TurnId, RequestId], Interaction] = field(default_factory=dict)
+
+
+@dataclass
+class Draft:
+    """One session within a command: its stored rows, and the rows as the command leaves them."""
+
+    loaded: Session
+    stored: Stored
+    work: "Work"
+    state: Session = field(init=False)
+    changed: Changes = field(default_factory=Changes)
+    _content: Content | None = None
+    _turns: dict[TurnId, Turn] = field(default_factory=dict)
+    _messages: dict[MessageId, Message] = field(default_factory=dict)
+    _interactions: dict[tuple[TurnId, RequestId], Interaction] = field(default_factory=dict)
+    _parts: dict[MessageId, list[tuple[MessageEvent, Content]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.state = self.loaded
+
+    @property
+    def now(self) -> int:
+        """The recorded time of everything this command decides, ms."""
+        return self.work.now
+
+    @property
+    def next_message_version(self) -> MessageVersion:
+        """The next of the session's message versions, handed out to accepted changes only (SPEC M2)."""
+        return MessageVersion(self.state.message_version + 1)
+
+    def add(self, event: SessionEvent) -> None:
+        """Decide on an event: from here on the command sees it as happened."""
+        if isinstance(event, TURN_EVENTS):
+            self._add_turn(event)
+        elif isinstance(event, MESSAGE_EVENTS):
+            self._add_message(event)
+        elif isinstance(event, INTERACTION_EVENTS):
+            self._add_interaction(event)
+        elif event.content is not None:
+            self._content = self.changed.content = evolve_content(self.content(), event)
+        self.state = evolve(self.state, event, self.now)
+        self.work.decided.append(Decided(self.state.session, event, self.work.source))
+
+    def _add_turn(self, event: TurnEvent) -> None:
+        turn_id = turn_of(event)
+        before = None if isinstance(event, TurnStarted) else self.turn(turn_id)
+        turn = evolve_turn(before, event, self.state.version + 1, self.now)
+        self._turns[turn_id] = self.changed.turns[turn_id] = turn
+
+    def _add_message(self, event: MessageEvent) -> None:
+        before = None if isinstance(event, MessageAdded) else self.message(event.message_id)
+        if event.content is not None:
+            self._parts.setdefault(event.message_id, []).append((event, event.content))
+        message = evolve_message(before, event, self.now)
+        self._messages[event.message_id] = self.changed.messages[event.message_id] = message
+
+    def _add_interaction(self, event: InteractionEvent) -> None:
+        key = (event.turn_id, event.request_id)
+        before = None if isinstance(event, InteractionRequested) else self.interaction(*key)
+        interaction = evolve_interaction(before, event, self.state.version + 1, self.now)
+        self._interactions[key] = self.changed.interactions[key] = interaction
+
+    # What stands now: stored rows, and what this command made of them.
+
+    def content(self) -> Content:
+        if self._content is None:
+            self._content = self.stored.content()
+        return self._content
+
+    def turn(self, turn: TurnId) -> Turn | None:
+        if turn not in self._turns:
+            stored = self.stored.turn(turn)
+            if stored is None:
+                return None
+            self._turns[turn] = stored
+        return self._turns[turn]
+
+    def known_turn(self, turn: TurnId, part: str, id_: str) -> Turn:
+        """The turn, or the whole command is rejected (SPEC M4, I1)."""
+        if found := self.turn(turn):
+            return found
+        detail = f"turn {turn!r} of session {self.state.session} is not known; report the turn first"
+        raise Rejected("unknown_turn", part, id_, detail)
+
+    def message(self, message: MessageId) -> Message | None:
+        if message not in self._messages:
+            stored = self.stored.message(message)
+            if stored is None:
+                return None
+            self._messages[message] = stored
+        return self._messages[message]
+
+    def payload(self, message: MessageId) -> dict[str, Any]:
+        """What the message says now, as an object of the caller's own."""
+        parts = self._parts.get(message, [])
+        if parts and isinstance(parts[0][0], MessageAdded):
+            return join_parts(parts)
+        stored = self.stored.payload(message)
+        return join_parts([(_BASE, {"payload": stored}), *parts])
+
+    def appended(self, message: MessageId, occurred_at: int) -> Sequence[str]:
+        """The texts that reports of that very time added to the message's text."""
+        staged = self._parts.get(message, [])
+        is_new = bool(staged) and isinstance(staged[0][0], MessageAdded)
+        stored = () if is_new else self.stored.appended(message, occurred_at)
+        return [*stored, *_texts_at(staged, occurred_at)]
+
+    def interaction(self, turn: TurnId, request: RequestId) -> Interaction | None:
+        key = (turn, request)
+        if key not in self._interactions:
+            stored = self.stored.interaction(turn, request)
+            if stored is None:
+                return None
+            self._interactions[key] = stored
+        return self._interactions[key]
+
+    def interactions(self, turn: TurnId) -> Sequence[Interaction]:
+        """The turn's interactions, by request id."""
+        found = {(row.turn_id, row.request_id): row for row in self.stored.interactions(turn)}
+        found |= {key: row for key, row in self._interactions.items() if key[0] == turn}
+        return [found[key] for key in sorted(found)]
+
+    def open_tools(self, turn: TurnId) -> Sequence[Message]:
+        """The turn's tool calls that have not ended, by sequence."""
+        found = {row.message_id: row for row in self.stored.open_tools(turn)}
+        found |= {key: row for key, row in self._messages.items() if row.turn_id == turn}
+        return sorted((row for row in found.values() if row.is_open_tool), key=lambda row: row.sequence)
+
+    def last_assistant_text(self, turn: TurnId) -> Message | None:
+        """The turn's assistant text with the highest version (SPEC T4)."""
+        stored = self.stored.last_assistant_text(turn)
+        rows = [row for row in self._messages.values() if row.turn_id == turn and row.is_assistant_text]
+        if stored and stored.message_id not in self._messages:
+            rows.append(stored)
+        return max(rows, key=lambda row: row.version, default=None)
+
+
+_BASE = MessageAdded(message_id=MessageId(""), role="", kind="", sequence=0, version=MessageVersion(0))
+
+
+def added_text(event: MessageEvent, content: Content) -> str | None:
+    """The text that one event added to the message's text; None if it added none."""
+    if isinstance(event, MessageExtended):
+        return str(content["added"]) if event.field == "/text" else None
+    if isinstance(event, MessageAdded):
+        text = content["payload"].get("text")
+        return text if isinstance(text, str) else None
+    return None
+
+
+def _texts_at(parts: Sequence[tuple[MessageEvent, Content]], occurred_at: int) -> list[str]:
+    texts = (added_text(event, content) for event, content in parts if event.occurred_at == occurred_at)
+    return [text for text in texts if text is not None]
+
+
+Load = Callable[[RoomId, SessionId], tuple[Session, Stored]]
+"""Gives a session's state and rows; an unknown session is one at version 0."""
+
+
+@dataclass
+class Work:
+    """A whole command: the sessions of one room that it touches, and its events in the order of writing."""
+
+    room: RoomId
+    now: int
+    load: Load
+    source: Source | None = None
+    decided: list[Decided] = field(default_factory=list)
+    drafts: dict[SessionId, Draft] = field(default_factory=dict)
+
+    def session(self, session: SessionId) -> Draft:
+        """The draft of a session, loaded when first asked for."""
+        if session not in self.drafts:
+            state, stored = self.load(self.room, session)
+            self.drafts[session] = Draft(state, stored, self)
+        return self.drafts[session]
+
+    @property
+    def loaded_versions(self) -> Mapping[SessionId, int]:
+        """What the decision rests on: the version of each session that was looked at."""
+        return {session: draft.loaded.version for session, draft in self.drafts.items()}

@@ -1,0 +1,75 @@
+"""Puts the pieces together."""
+
+from collections import Counter
+from pathlib import Path
+from threading import RLock
+from time import time_ns
+from typing import Final
+
+import structlog
+
+from application.delivery import Delivery
+from application.ledger import Ledger
+from application.ports import Clock, Participant
+from domain.delta import CommittedDelta
+from domain.errors import StoreUnavailable
+from infrastructure.store.event_store import EventStore
+from infrastructure.store.memory import MemoryDatabase
+from infrastructure.store.sqlite import SQLiteDatabase
+from infrastructure.store.tables import Database
+
+SQLITE: Final = "sqlite:///"
+MEMORY: Final = "memory://"
+
+log = structlog.get_logger("reprise")
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        return time_ns() // 1_000_000
+
+
+class ObserverFailures:
+    """Logs and counts the deltas that observers did not take."""
+
+    def __init__(self) -> None:
+        self.by_subscription: Counter[str] = Counter()
+
+    def __call__(self, name: str, delta: CommittedDelta, error: Exception) -> None:
+        self.by_subscription[name] += 1
+        log.warning(
+            "observer_failed",
+            subscription=name,
+            transaction=delta.transaction_id,
+            room=delta.room,
+            position=delta.last_position,
+            error=f"{type(error).__name__}: {error}",
+            failures=self.by_subscription[name],
+        )
+
+
+def open_ledger(
+    url: str,
+    *,
+    participant: Participant | None = None,
+    clock: Clock | None = None,
+    failures: ObserverFailures | None = None,
+) -> Ledger:
+    """Open the ledger at `sqlite:///path/to/file.db`, making the file if there is none, or `memory://`.
+
+    Raises StoreError when the place cannot be used: StoreUnavailable, ForeignStore, NewerStore,
+    DamagedStore or StoreBusy. A host's `participant` takes part in every commit.
+    """
+    clock = clock or SystemClock()
+    store = EventStore(_database(url), clock, participant)
+    return Ledger(store, Delivery(store, failures or ObserverFailures(), RLock()), clock)
+
+
+def _database(url: str) -> Database:
+    if url == MEMORY:
+        return MemoryDatabase()
+    if url.startswith(SQLITE) and len(url) > len(SQLITE):
+        return SQLiteDatabase(Path(url.removeprefix(SQLITE)).expanduser())
+    raise StoreUnavailable(f"{url!r} names no store; give sqlite:///path/to/file.db or memory://")

@@ -1,0 +1,1 @@
+"""The event store: one behaviour over several databases."""

@@ -1,0 +1,241 @@
+"""Reads the whole log again: to make the read models anew, and to check that everything fits."""
+
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Final, cast
+
+from application.ports import Problem, Verification
+from domain.delta import Committed, delta_of
+from domain.errors import RepriseError
+from domain.ids import Position, StreamId, TransactionId
+from domain.session import Purged, Session, SessionEvent
+from domain.work import Draft, Work
+from infrastructure.store.records import GENESIS, Envelope, Opened, check, unseal
+from infrastructure.store.rows import StoredRows, session_of, write_rows
+from infrastructure.store.tables import READ_MODELS, SESSIONS, Database, OutboxRow, StoredRecord, Tables
+
+BATCH_EVENTS: Final = 2_000
+"""Events folded in one transaction of a rebuild."""
+PROBLEMS_MAX: Final = 100
+"""Problems that `verify` names; there may be more behind them."""
+
+
+@dataclass
+class _Folded:
+    """One session being folded again, and the events that its rows do not have yet."""
+
+    draft: Draft
+    key: int
+    placed: list[tuple[Position, SessionEvent]] = field(default_factory=list)
+
+
+class Refold:
+    """Folds the log into read models, with the very functions that folded it the first time."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self._folded: dict[StreamId, _Folded] = {}
+        self._unopened: dict[StreamId, Session] = {}
+
+    def apply(self, stored: StoredRecord, opened: Opened) -> None:
+        """Fold one event."""
+        stream = stored.record.stream
+        folded = self._folded.get(stream)
+        if folded is None:
+            folded = self._folded[stream] = self._load(stream, opened.envelope)
+        folded.draft.work.now = opened.envelope.recorded_at
+        event = cast("SessionEvent", opened.event)
+        folded.draft.add(event)
+        folded.placed.append((stored.position, event))
+
+    def _load(self, stream: StreamId, envelope: Envelope) -> _Folded:
+        head = self.tables.head(stream)
+        key = head.key if head else 0
+        row = self.tables.get(SESSIONS, key)
+        state = session_of(row) if row else self._unopened.pop(stream, None)
+        state = state or Session(room=envelope.room, session=envelope.session)
+        work = Work(envelope.room, envelope.recorded_at, _loads_nothing)
+        return _Folded(Draft(state, StoredRows(self.tables, key), work), key)
+
+    def flush(self) -> None:
+        """Write the rows of all that was folded."""
+        for stream, folded in self._folded.items():
+            write_rows(self.tables, folded.key, folded.draft, folded.placed)
+            state = folded.draft.state
+            if not state.opened or any(isinstance(event, Purged) for _, event in folded.placed):
+                self._unopened[stream] = state
+        self._folded.clear()
+
+
+def _loads_nothing(*_: object) -> tuple[Session, StoredRows]:
+    raise AssertionError("folding loads no other session")
+
+
+def rebuild(database: Database) -> int:
+    """Make the read models anew beside the live ones, then swap; the number of events read.
+
+    Writers go on meanwhile; only the last batch and the swap hold them up.
+    """
+    with database.write() as tables:
+        refold = Refold(tables.shadow(temporary=False))
+    position = read = 0
+    while True:
+        with database.write() as tables:
+            refold.tables = tables.reopen_shadow()
+            batch = 0
+            for stored in tables.log(position, contents=True):
+                refold.apply(stored, _opened(stored))
+                position, batch = stored.position, batch + 1
+                if batch == BATCH_EVENTS:
+                    break
+            refold.flush()
+            read += batch
+            if batch < BATCH_EVENTS:
+                tables.swap_shadow()
+                return read
+
+
+def _opened(stored: StoredRecord) -> Opened:
+    return unseal(stored.record.topic, stored.record.facts, stored.record.content)
+
+
+class _Audit:
+    """What `verify` has found so far."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.problems: list[Problem] = []
+        self.ends: dict[StreamId, tuple[int, bytes]] = {}
+        self.events = 0
+        self.outbox = 0
+        self._commit: list[tuple[StoredRecord, Opened]] = []
+        self._purged: set[StreamId] = set()
+
+    def problem(self, where: str, what: str) -> None:
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(Problem(where, what))
+
+    def read(self, stored: StoredRecord) -> Opened | None:
+        """Check one event against its bytes and the one before it."""
+        record = stored.record
+        where = f"position {stored.position}, {record.stream} version {record.version}"
+        self.events += 1
+        version, previous = self.ends.get(record.stream, (0, GENESIS))
+        if record.version != version + 1:
+            self.problem(where, f"follows version {version}: an event is missing")
+        if record.previous_hash != previous:
+            self.problem(where, "its link does not fit the event before it")
+        self.ends[record.stream] = (record.version, record.hash)
+        try:
+            opened = _opened(stored)
+        except (RepriseError, KeyError, TypeError, ValueError) as error:
+            self.problem(where, f"cannot be read: {error}")
+            return None
+        if wrong := check(record, opened):
+            self.problem(where, wrong)
+        if isinstance(opened.event, Purged):
+            self._purged.add(record.stream)
+        return opened
+
+    def commit(self, stored: StoredRecord, opened: Opened) -> None:
+        """Collect a commit; when it is whole, compare its delta with the outbox."""
+        self._commit.append((stored, opened))
+        if opened.envelope.index == 0 and len(self._commit) > 1:
+            self.problem(f"position {stored.position}", "the commit before it is not whole")
+            self._commit = [(stored, opened)]
+        if len(self._commit) == opened.envelope.count:
+            self._compare_delta()
+            self._commit = []
+
+    def _compare_delta(self) -> None:
+        envelope = self._commit[0][1].envelope
+        events = [
+            Committed(
+                opened.envelope.session,
+                stored.record.version,
+                stored.position,
+                cast("SessionEvent", opened.event),
+            )
+            for stored, opened in self._commit
+        ]
+        delta = delta_of(envelope.transaction, envelope.room, events)
+        row = self.tables.outbox_row(TransactionId(envelope.transaction))
+        where = f"transaction {envelope.transaction}"
+        if delta is None or row is None:
+            if delta is not None:
+                self.problem(where, "its delta is missing from the outbox")
+            elif row is not None:
+                self.problem(where, "the outbox has a delta, its events make none")
+            return
+        self.outbox += 1
+        expected = OutboxRow(
+            envelope.transaction,
+            envelope.room,
+            events[0].position,
+            events[-1].position,
+            envelope.recorded_at,
+            delta.to_json(),
+        )
+        if row != expected:
+            self.problem(where, "its delta in the outbox is not the one its events make")
+
+    def erased(self, stored: StoredRecord, opened: Opened) -> None:
+        """Content may be gone only after a purge of the session."""
+        missing = bool(opened.content_length) and stored.record.content is None
+        if missing and stored.record.stream not in self._purged and not self._is_purged(stored.record.stream):
+            self.problem(f"position {stored.position}", "its content is gone, but nothing was purged")
+
+    def _is_purged(self, stream: StreamId) -> bool:
+        if any(one.record.topic == Purged.TOPIC for one in self.tables.stream(stream)):
+            self._purged.add(stream)
+            return True
+        return False
+
+    def heads(self) -> int:
+        """Compare the streams' heads with the events; the number of streams."""
+        streams = 0
+        for stream, head in self.tables.heads():
+            streams += 1
+            if self.ends.pop(stream, (0, GENESIS)) != (head.version, head.hash):
+                self.problem(str(stream), "its head does not fit its last event: the end was cut off")
+        for stream in self.ends:
+            self.problem(str(stream), "it has events and no head")
+        return streams
+
+    def models(self, expected: Tables) -> None:
+        """Compare the read models with freshly folded ones, row by row."""
+        for table in READ_MODELS:
+            for live, folded in zip_longest(self.tables.rows(table), expected.rows(table)):
+                if live != folded:
+                    odd = live or folded
+                    assert odd is not None
+                    keys = ", ".join(map(str, odd[: table.keys]))
+                    self.problem(f"{table.name} {keys}", "the row is not what the log folds to; run rebuild")
+                    break
+
+
+def verify(database: Database) -> Verification:
+    """Check streams, hashes, contents, outbox and read models; writes nothing (SPEC A3)."""
+    with database.read() as tables:
+        audit = _Audit(tables)
+        refold = Refold(tables.shadow(temporary=True))
+        for count, stored in enumerate(tables.log(contents=True), start=1):
+            opened = audit.read(stored)
+            if opened is None:
+                continue
+            audit.commit(stored, opened)
+            audit.erased(stored, opened)
+            _fold_if_whole(audit, refold, stored, opened)
+            if count % BATCH_EVENTS == 0:
+                refold.flush()
+        refold.flush()
+        streams = audit.heads()
+        if not audit.problems:
+            audit.models(refold.tables)
+        return Verification(streams, audit.events, audit.outbox, tuple(audit.problems))
+
+
+def _fold_if_whole(audit: _Audit, refold: Refold, stored: StoredRecord, opened: Opened) -> None:
+    """Fold on while nothing is wrong; a damaged log folds to nothing worth comparing."""
+    if not audit.problems:
+        refold.apply(stored, opened)

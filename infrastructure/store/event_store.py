@@ -1,0 +1,263 @@
+"""The store that the use cases see: writes through the writer, reads from the read models and the log."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from queue import SimpleQueue
+from threading import Thread
+from typing import Final
+
+from application.ports import (
+    Clock,
+    Committed,
+    Decide,
+    MessageRow,
+    OutboxEntry,
+    Participant,
+    SessionRow,
+    StoredEvent,
+    Verification,
+)
+from domain.delta import CommittedDelta
+from domain.errors import StoreError
+from domain.ids import MessageVersion, Position, RoomId, SessionId, TransactionId, session_stream
+from domain.interaction import Interaction
+from domain.session import Session
+from domain.turn import Turn
+from infrastructure.store import audit
+from infrastructure.store.records import unseal
+from infrastructure.store.rows import (
+    StoredRows,
+    interaction_of_row,
+    message_of_row,
+    session_of,
+    turn_of_row,
+)
+from infrastructure.store.tables import Database, Row, StoredRecord, Tables
+from infrastructure.store.writer import Writer, committed_delta, load_state
+
+PAGE_ROWS: Final = 500
+"""Rows read from the log or the outbox in one transaction."""
+_NEWEST: Final = 2**63 - 1
+
+
+class EventStore:
+    """application.ports.Store and Deliveries over a database."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        participant: Participant | None = None,
+        salt: Callable[[], bytes] | None = None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._writer = Writer(database, clock, participant, **({"salt": salt} if salt else {}))
+        self._snapshots = Snapshots(self._writer)
+
+    # Writing.
+
+    def submit(self, decide: Decide) -> Committed:
+        committed, due = self._writer.submit(decide)
+        for state in due:
+            self._snapshots.take(state)
+        return committed
+
+    def close(self) -> None:
+        self._snapshots.close()
+        self._database.close()
+
+    # Read models.
+
+    def session(self, room: RoomId, session: SessionId) -> SessionRow | None:
+        with self._database.read() as tables:
+            row = tables.session_by_id(room, session)
+            return _session_row(tables, row) if row else None
+
+    def sessions(self, room: RoomId | None = None) -> Sequence[SessionRow]:
+        with self._database.read() as tables:
+            return [_session_row(tables, row) for row in tables.sessions(room)]
+
+    def rooms_of(self, session: SessionId) -> Sequence[RoomId]:
+        with self._database.read() as tables:
+            return [RoomId(room) for room in tables.rooms_of(session)]
+
+    def live_sessions(self, room: RoomId) -> Sequence[Session]:
+        with self._database.read() as tables:
+            return [session_of(row) for row in tables.live_sessions(room)]
+
+    def turns(self, room: RoomId, session: SessionId) -> Sequence[Turn]:
+        with self._database.read() as tables:
+            turns = [turn_of_row(row) for row in tables.turns(_key(tables, room, session))]
+        return sorted(turns, key=lambda turn: (turn.started_at, turn.first_seen_at, turn.turn_id))
+
+    def interactions(self, room: RoomId, session: SessionId) -> Sequence[Interaction]:
+        with self._database.read() as tables:
+            found = [interaction_of_row(row) for row in tables.interactions(_key(tables, room, session))]
+        return sorted(found, key=lambda one: (one.requested_at, one.turn_id, one.request_id))
+
+    def messages_after(
+        self, room: RoomId, session: SessionId, version: MessageVersion, limit: int
+    ) -> Sequence[MessageRow]:
+        with self._database.read() as tables:
+            key = _key(tables, room, session)
+            return _message_rows(tables, key, tables.messages_after(key, version, limit))
+
+    def messages_before(
+        self, room: RoomId, session: SessionId, version: MessageVersion, limit: int
+    ) -> Sequence[MessageRow]:
+        with self._database.read() as tables:
+            key = _key(tables, room, session)
+            return _message_rows(tables, key, tables.messages_before(key, version or _NEWEST, limit))
+
+    # The log.
+
+    def state(self, room: RoomId, session: SessionId) -> Session:
+        """The state as a decision would see it, folded from the log."""
+        with self._database.read() as tables:
+            return load_state(tables, room, session)
+
+    def events(self, room: RoomId, session: SessionId, after: int = 0) -> Iterator[StoredEvent]:
+        stream = session_stream(room, session)
+        while True:
+            with self._database.read() as tables:
+                records = tables.stream(stream, after, contents=True)
+                page = [_stored_event(record) for record, _ in zip(records, range(PAGE_ROWS), strict=False)]
+            yield from page
+            if len(page) < PAGE_ROWS:
+                return
+            after = page[-1].version
+
+    def deltas(self, after: Position = Position(0)) -> Iterator[CommittedDelta]:
+        while True:
+            with self._database.read() as tables:
+                page = [committed_delta(row) for row in tables.outbox(after, PAGE_ROWS)]
+            yield from page
+            if len(page) < PAGE_ROWS:
+                return
+            after = page[-1].last_position
+
+    def delta(self, transaction: TransactionId) -> CommittedDelta | None:
+        with self._database.read() as tables:
+            row = tables.outbox_row(transaction)
+            return committed_delta(row) if row else None
+
+    def rebuild(self) -> int:
+        return audit.rebuild(self._database)
+
+    def verify(self) -> Verification:
+        return audit.verify(self._database)
+
+    # Deliveries.
+
+    def subscribe(self, name: str, after: Position | None) -> None:
+        with self._database.write() as tables:
+            tables.put_subscription(name, tables.outbox_end() if after is None else after)
+
+    def subscriptions(self) -> Sequence[str]:
+        with self._database.read() as tables:
+            return tables.subscriptions()
+
+    def pending(self, name: str, after: Position = Position(0), limit: int = 100) -> Sequence[CommittedDelta]:
+        with self._database.read() as tables:
+            return [committed_delta(row) for row in tables.pending(name, after, limit)]
+
+    def delivered(self, name: str, room: RoomId, position: Position) -> None:
+        with self._database.write() as tables:
+            tables.put_lane(name, room, position, 0, "", self._clock.now_ms())
+
+    def failed(self, name: str, room: RoomId, error: str) -> None:
+        with self._database.write() as tables:
+            position, attempts, _ = tables.lane(name, room) or (0, 0, "")
+            tables.put_lane(name, room, position, attempts + 1, error, self._clock.now_ms())
+
+    def end(self) -> Position:
+        with self._database.read() as tables:
+            return Position(tables.outbox_end())
+
+    def has_pending_before(self, name: str, room: RoomId, position: Position) -> bool:
+        with self._database.read() as tables:
+            return tables.is_room_waiting(name, room, position)
+
+    def outbox(self, *, pending: bool = False) -> Iterator[OutboxEntry]:
+        waiting: dict[Position, list[str]] = {}
+        for name in self.subscriptions():
+            for committed in self._all_pending(name):
+                waiting.setdefault(committed.last_position, []).append(name)
+        for committed in self.deltas():
+            names = tuple(waiting.get(committed.last_position, ()))
+            if names or not pending:
+                yield OutboxEntry(committed, names)
+
+    def _all_pending(self, name: str) -> Iterator[CommittedDelta]:
+        after = Position(0)
+        for _ in count():
+            page = self.pending(name, after, PAGE_ROWS)
+            yield from page
+            if len(page) < PAGE_ROWS:
+                return
+            after = page[-1].last_position
+
+
+class Snapshots:
+    """Takes snapshots beside the commands, one at a time; losing one loses nothing."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._due: SimpleQueue[Session | None] = SimpleQueue()
+        self._thread: Thread | None = None
+
+    def take(self, state: Session) -> None:
+        """Let the thread take a snapshot; started with the first one."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="reprise-snapshots", daemon=True)
+            self._thread.start()
+        self._due.put(state)
+
+    def _run(self) -> None:
+        while (state := self._due.get()) is not None:
+            try:
+                self._writer.take_snapshot(state)
+            except StoreError:
+                continue  # The next one comes with the next events.
+
+    def close(self) -> None:
+        """Take what is due and stop."""
+        if self._thread is not None:
+            self._due.put(None)
+            self._thread.join()
+            self._thread = None
+
+
+def _key(tables: Tables, room: RoomId, session: SessionId) -> int:
+    head = tables.head(session_stream(room, session))
+    return head.key if head else 0
+
+
+def _session_row(tables: Tables, row: Row) -> SessionRow:
+    return SessionRow(session_of(row), StoredRows(tables, row[0]).content())
+
+
+def _message_rows(tables: Tables, key: int, rows: Sequence[Row]) -> list[MessageRow]:
+    stored = StoredRows(tables, key)
+    messages = [message_of_row(row) for row in rows]
+    return [MessageRow(message, stored.payload(message.message_id)) for message in messages]
+
+
+def _stored_event(stored: StoredRecord) -> StoredEvent:
+    opened = unseal(stored.record.topic, stored.record.facts, stored.record.content)
+    envelope = opened.envelope
+    return StoredEvent(
+        position=stored.position,
+        version=stored.record.version,
+        topic=stored.record.topic,
+        recorded_at=envelope.recorded_at,
+        room=envelope.room,
+        session=envelope.session,
+        transaction=envelope.transaction,
+        event=opened.event,
+        is_erased=bool(opened.content_length) and stored.record.content is None,
+        command_id=envelope.command_id,
+        actor=envelope.actor,
+        source=envelope.source,
+    )

@@ -1,0 +1,240 @@
+"""How sessions, turns, messages and interactions stand in the read models, and how they are looked up.
+
+A message's row points to the events that say what the message says: to the one that added it, and
+through message_parts to those that changed its text or payload. Content stands once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from domain import jsontext
+from domain.event import Content
+from domain.ids import MessageId, Position, RequestId, TurnId
+from domain.interaction import Interaction
+from domain.message import Message, MessageAdded, MessageEvent, join_parts
+from domain.session import Purged, Session, TurnEnd
+from domain.turn import Turn
+from domain.work import Draft, added_text
+from infrastructure.store.codec import pack, unpack
+from infrastructure.store.records import unseal
+from infrastructure.store.tables import (
+    INTERACTIONS,
+    MESSAGES,
+    PARTS,
+    SESSION_CONTENTS,
+    SESSIONS,
+    TURNS,
+    Row,
+    StoredRecord,
+    Tables,
+)
+
+_TURN_COLUMNS: Final = frozenset(("turn_id", "version"))
+_MESSAGE_COLUMNS: Final = frozenset(("message_id", "version", "turn_id", "sequence"))
+_INTERACTION_COLUMNS: Final = frozenset(("turn_id", "request_id", "version"))
+
+
+def session_state(packed: dict[str, Any]) -> Session:
+    """The session that `pack` packed, its one inner value included."""
+    end = packed.pop("lastEnd", None)
+    return unpack(Session, packed, **({"last_end": unpack(TurnEnd, end)} if end else {}))
+
+
+def session_row(key: int, session: Session) -> Row:
+    return (
+        key,
+        session.room,
+        session.session,
+        session.own_version,
+        jsontext.to_text(pack(session)),
+        session.root_session if session.is_child else session.session,
+        session.provider_session_id,
+        int(session.is_active),
+        int(session.is_deleted),
+        session.updated_at,
+    )
+
+
+def session_of(row: Row) -> Session:
+    return session_state(jsontext.from_bytes(row[4]))
+
+
+def turn_row(key: int, turn: Turn) -> Row:
+    return (key, turn.turn_id, turn.version, _facts(turn, _TURN_COLUMNS), _content(turn.content))
+
+
+def turn_of_row(row: Row) -> Turn:
+    return unpack(
+        Turn,
+        jsontext.from_bytes(row[3]),
+        turn_id=TurnId(row[1]),
+        version=row[2],
+        content=_read_content(row[4]),
+    )
+
+
+def message_row(key: int, message: Message, position: Position) -> Row:
+    return (
+        key,
+        message.message_id,
+        message.version,
+        message.turn_id,
+        message.sequence,
+        int(message.is_open_tool),
+        int(message.is_assistant_text),
+        position,
+        _facts(message, _MESSAGE_COLUMNS),
+    )
+
+
+def message_of_row(row: Row) -> Message:
+    return unpack(
+        Message,
+        jsontext.from_bytes(row[8]),
+        message_id=MessageId(row[1]),
+        version=row[2],
+        turn_id=TurnId(row[3]),
+        sequence=row[4],
+    )
+
+
+def interaction_row(key: int, interaction: Interaction) -> Row:
+    return (
+        key,
+        interaction.turn_id,
+        interaction.request_id,
+        interaction.version,
+        _facts(interaction, _INTERACTION_COLUMNS),
+        _content(interaction.content),
+    )
+
+
+def interaction_of_row(row: Row) -> Interaction:
+    return unpack(
+        Interaction,
+        jsontext.from_bytes(row[4]),
+        turn_id=TurnId(row[1]),
+        request_id=RequestId(row[2]),
+        version=row[3],
+        content=_read_content(row[5]),
+    )
+
+
+def _facts(value: Any, omit: frozenset[str]) -> str:
+    return jsontext.to_text(pack(value, omit))
+
+
+def _content(content: Content) -> str:
+    return jsontext.to_text(content) if content else ""
+
+
+def _read_content(text: str) -> Content:
+    return jsontext.from_bytes(text) if text else {}
+
+
+def payload_of(parts: Sequence[StoredRecord]) -> dict[str, Any]:
+    """What a message's events say together; what was erased says nothing."""
+    said = ((unsealed(part), part.record.content) for part in parts)
+    return join_parts([(event, event.content) for event, content in said if event.content and content])
+
+
+def unsealed(stored: StoredRecord) -> MessageEvent:
+    return cast("MessageEvent", unseal(stored.record.topic, stored.record.facts, stored.record.content).event)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """The stored rows of one session: what domain.work.Stored asks for."""
+
+    tables: Tables
+    key: int
+    """0: the session has none."""
+
+    def content(self) -> Content:
+        row = self.tables.get(SESSION_CONTENTS, self.key)
+        return _read_content(row[1]) if row else {}
+
+    def turn(self, turn: TurnId) -> Turn | None:
+        row = self.tables.get(TURNS, self.key, turn)
+        return turn_of_row(row) if row else None
+
+    def message(self, message: MessageId) -> Message | None:
+        row = self.tables.get(MESSAGES, self.key, message)
+        return message_of_row(row) if row else None
+
+    def payload(self, message: MessageId) -> dict[str, Any]:
+        return payload_of(self._parts(message))
+
+    def _parts(self, message: MessageId) -> Sequence[StoredRecord]:
+        row = self.tables.get(MESSAGES, self.key, message)
+        if row is None:
+            return []
+        later = [part[2] for part in self.tables.parts(self.key, message)]
+        return self.tables.part_records([row[7], *later])
+
+    def appended(self, message: MessageId, occurred_at: int) -> Sequence[str]:
+        row = self.tables.get(MESSAGES, self.key, message)
+        if row is None:
+            return []
+        positions = [part[2] for part in self.tables.parts(self.key, message) if part[3] == occurred_at]
+        events = [unsealed(part) for part in self.tables.part_records([row[7], *positions])]
+        texts = [
+            added_text(event, event.content)
+            for event in events
+            if event.content and event.occurred_at == occurred_at
+        ]
+        return [text for text in texts if text is not None]
+
+    def interaction(self, turn: TurnId, request: RequestId) -> Interaction | None:
+        row = self.tables.get(INTERACTIONS, self.key, turn, request)
+        return interaction_of_row(row) if row else None
+
+    def interactions(self, turn: TurnId) -> Sequence[Interaction]:
+        return [interaction_of_row(row) for row in self.tables.interactions(self.key, turn)]
+
+    def open_tools(self, turn: TurnId) -> Sequence[Message]:
+        return [message_of_row(row) for row in self.tables.open_tools(self.key, turn)]
+
+    def last_assistant_text(self, turn: TurnId) -> Message | None:
+        row = self.tables.last_assistant_text(self.key, turn)
+        return message_of_row(row) if row else None
+
+
+def write_rows(tables: Tables, key: int, draft: Draft, events: Sequence[tuple[Position, Any]]) -> None:
+    """Bring a session's rows to where its draft stands; `events` are its new ones with their positions."""
+    if any(isinstance(event, Purged) for _, event in events):
+        tables.remove_session(key)
+        return
+    if not draft.state.opened:
+        return
+    changed = draft.changed
+    tables.put(SESSIONS, session_row(key, draft.state))
+    if changed.content is not None:
+        tables.put(SESSION_CONTENTS, (key, _content(changed.content)))
+    for turn in changed.turns.values():
+        tables.put(TURNS, turn_row(key, turn))
+    for interaction in changed.interactions.values():
+        tables.put(INTERACTIONS, interaction_row(key, interaction))
+    if changed.messages:
+        _write_messages(tables, key, draft, events)
+
+
+def _write_messages(tables: Tables, key: int, draft: Draft, events: Sequence[tuple[Position, Any]]) -> None:
+    added: dict[MessageId, Position] = {}
+    for position, event in events:
+        if isinstance(event, MessageAdded):
+            added[event.message_id] = position
+        elif event.content is not None and hasattr(event, "message_id"):
+            tables.put(PARTS, (key, event.message_id, position, event.occurred_at))
+    for message_id, message in draft.changed.messages.items():
+        tables.put(
+            MESSAGES, message_row(key, message, added.get(message_id) or _base(tables, key, message_id))
+        )
+
+
+def _base(tables: Tables, key: int, message_id: MessageId) -> Position:
+    """Where the event stands that added a stored message."""
+    row = tables.get(MESSAGES, key, message_id)
+    assert row is not None, "a changed message has been added before"
+    return Position(row[7])

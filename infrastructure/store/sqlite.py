@@ -1,0 +1,607 @@
+"""The store in one SQLite file: the library's recorder, and our tables in the same transaction."""
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from eventsourcing.persistence import Notification, StoredEvent
+from eventsourcing.sqlite import (
+    SQLiteAggregateRecorder,
+    SQLiteApplicationRecorder,
+    SQLiteConnection,
+    SQLiteConnectionPool,
+    SQLiteCursor,
+    SQLiteDatastore,
+)
+
+from domain.errors import (
+    DamagedStore,
+    ForeignStore,
+    NewerStore,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    VersionConflict,
+)
+from domain.ids import Position, StreamId, TransactionId
+from infrastructure.store.records import Record
+from infrastructure.store.sqlite_schema import (
+    APPLICATION_ID,
+    MIGRATIONS,
+    PAGE_BYTES,
+    indexes,
+    read_models,
+    temporary_read_models,
+)
+from infrastructure.store.tables import (
+    INTERACTIONS,
+    MESSAGES,
+    PARTS,
+    READ_MODELS,
+    SESSIONS,
+    TURNS,
+    Head,
+    OutboxRow,
+    Row,
+    StoredRecord,
+    Table,
+)
+
+LOCK_TIMEOUT_S: Final = 60
+"""How long a writer waits for another process before it gives up with StoreBusy."""
+READERS_MAX: Final = 16
+FORGET_ROWS_MAX: Final = 100
+"""Expired commands forgotten with each one that is remembered."""
+PARTS_BATCH: Final = 500
+"""Positions in one statement."""
+
+
+class _Connection(SQLiteConnection):
+    """Writers take the lock before they read, so that what they decide on cannot change."""
+
+    @contextmanager
+    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
+        cursor = self.cursor()
+        cursor.execute("BEGIN IMMEDIATE" if commit else "BEGIN")
+        try:
+            with cursor:
+                yield cursor
+        except BaseException:
+            self.rollback()
+            raise
+        if commit:
+            self.commit()
+        else:
+            self.rollback()
+
+
+class _Pool(SQLiteConnectionPool):
+    """Connections that keep what they have acknowledged, and leave nothing of what was erased."""
+
+    def _create_connection(self) -> SQLiteConnection:
+        plain = sqlite3.connect(
+            self.db_name,
+            timeout=LOCK_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        for pragma in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY"):
+            plain.execute(f"PRAGMA {pragma}")
+        plain.row_factory = sqlite3.Row
+        return _Connection(plain, max_age=None)
+
+
+class _Datastore(SQLiteDatastore):
+    def __init__(self, path: Path) -> None:
+        self.pool = _Pool(db_name=str(path), max_overflow=READERS_MAX, pool_timeout=LOCK_TIMEOUT_S)
+        self.single_row_tracking = True
+        self.originator_id_type = "text"
+
+
+@dataclass(frozen=True)
+class ChainedEvent(StoredEvent):
+    """A stored event with its link to the one before it."""
+
+    previous_hash: bytes
+    hash: bytes
+
+
+class _Recorder(SQLiteApplicationRecorder):
+    """The library's recorder over a table whose positions are never given twice."""
+
+    def construct_create_table_statements(self) -> list[str]:
+        return []  # The schema is made with the rest of the store.
+
+    def _insert_events(
+        self, c: SQLiteCursor, stored_events: Sequence[StoredEvent], **_: Any
+    ) -> Sequence[int]:
+        positions = []
+        for stored in stored_events:
+            assert isinstance(stored, ChainedEvent)
+            c.execute(
+                "INSERT INTO stored_events"
+                " (originator_id, originator_version, topic, state, previous_hash, hash)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    stored.originator_id,
+                    stored.originator_version,
+                    stored.topic,
+                    stored.state,
+                    stored.previous_hash,
+                    stored.hash,
+                ),
+            )
+            positions.append(c.lastrowid)
+        return positions
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        first = (start or 1) if inclusive_of_start or start is None else start + 1
+        wanted = ",".join("?" * len(topics))
+        with self.datastore.transaction(commit=False) as c:
+            c.execute(
+                "SELECT notification_id, originator_id, originator_version, topic, state FROM stored_events"
+                " WHERE notification_id BETWEEN ? AND ?"
+                + (f" AND topic IN ({wanted})" if topics else "")
+                + " ORDER BY notification_id LIMIT ?",
+                (first, stop or 2**63 - 1, *topics, limit),
+            )
+            return [Notification(row[1], row[2], row[3], row[4], row[0]) for row in c.fetchall()]
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Say in our words what SQLite says in codes."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translation(path, error) from error
+
+
+def _translation(path: Path, error: sqlite3.Error) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    match code:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreBusy(f"{path}: another process has held the store for {LOCK_TIMEOUT_S} s; try again")
+        case sqlite3.SQLITE_FULL:
+            return StoreFull(f"{path}: no room left; nothing was stored; free some and try again")
+        case sqlite3.SQLITE_NOTADB:
+            return ForeignStore(f"{path}: this is no SQLite database; name another file with --db")
+        case sqlite3.SQLITE_CORRUPT:
+            return DamagedStore(f"{path}: the database is damaged ({error}); restore a backup")
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_IOERR:
+            return StoreUnavailable(f"{path}: {error}; check that the file and its folder can be written")
+        case _:
+            return StoreError(f"{path}: {error}")
+
+
+class SQLiteDatabase:
+    """One store in one file; any number of threads and processes may open it."""
+
+    def __init__(self, path: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
+        self.path = path
+        with _translated(path):
+            self.store_id = _prepare(path, migrations)
+        self._datastore = _Datastore(path)
+        self._recorder = _Recorder(self._datastore)
+        self._snapshots = SQLiteAggregateRecorder(self._datastore, events_table_name="snapshots")
+
+    @contextmanager
+    def write(self) -> Iterator["SQLiteTables"]:
+        """One writing transaction; it has the lock from its first statement on."""
+        with _translated(self.path), self._datastore.transaction(commit=True) as cursor:
+            yield SQLiteTables(cursor, self._recorder, self._snapshots)
+
+    @contextmanager
+    def read(self) -> Iterator["SQLiteTables"]:
+        """One consistent view."""
+        with _translated(self.path), self._datastore.transaction(commit=False) as cursor:
+            yield SQLiteTables(cursor, self._recorder, self._snapshots)
+
+    def close(self) -> None:
+        self._datastore.close()
+
+
+def _prepare(path: Path, migrations: Sequence[str]) -> str:
+    """Make or migrate the store; its id."""
+    if path.is_dir():
+        raise StoreUnavailable(f"{path}: this is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise StoreUnavailable(f"{path.parent}: no such folder; make it first")
+    db = sqlite3.connect(path, timeout=LOCK_TIMEOUT_S, isolation_level=None)
+    try:
+        _refuse_foreign(db, path, len(migrations))
+        db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        _patiently(db, "PRAGMA journal_mode = WAL")
+        _patiently(db, "BEGIN IMMEDIATE")
+        _refuse_foreign(db, path, len(migrations))
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        for script in migrations[version:]:
+            for statement in script.split(";"):
+                db.execute(statement)
+        if version < len(migrations):
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {len(migrations)}")
+        stored = db.execute("SELECT store_id FROM stores ORDER BY rowid DESC LIMIT 1").fetchone()
+        store_id = stored[0] if stored else str(uuid4())
+        if not stored:
+            db.execute("INSERT INTO stores VALUES (?, 1)", (store_id,))
+        db.execute("COMMIT")
+        return str(store_id)
+    finally:
+        db.close()
+
+
+def _patiently(db: sqlite3.Connection, statement: str) -> None:
+    """Run a statement that SQLite refuses at once while another process opens the same new file."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
+    while True:
+        try:
+            db.execute(statement)
+        except sqlite3.OperationalError as error:
+            busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+                sqlite3.SQLITE_BUSY,
+                sqlite3.SQLITE_LOCKED,
+            )
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _refuse_foreign(db: sqlite3.Connection, path: Path, newest: int) -> None:
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if not tables:
+        return
+    if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise ForeignStore(f"{path}: this database was made by another program; name another file with --db")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > newest:
+        raise NewerStore(
+            f"{path}: the store has schema {version}, this release knows up to {newest}; use a newer release"
+        )
+
+
+_EVENT = "e.notification_id, e.originator_id, e.originator_version, e.topic, e.state, e.previous_hash, e.hash"
+_WITH_CONTENT = (
+    f"SELECT {_EVENT}, c.salt, c.content FROM stored_events e"
+    " LEFT JOIN contents c ON c.position = e.notification_id"
+)
+_WITHOUT = f"SELECT {_EVENT}, NULL, NULL FROM stored_events e"
+_OUTBOX = "SELECT transaction_id, room, first_position, position, recorded_at, delta FROM outbox"
+
+
+def _stored(row: Sequence[Any]) -> StoredRecord:
+    record = Record(
+        stream=StreamId(row[1]),
+        version=row[2],
+        topic=row[3],
+        facts=row[4],
+        previous_hash=row[5],
+        hash=row[6],
+        salt=row[7] or b"",
+        content=row[8],
+    )
+    return StoredRecord(Position(row[0]), record)
+
+
+def _outbox_row(row: Sequence[Any]) -> OutboxRow:
+    return OutboxRow(TransactionId(row[0]), row[1], Position(row[2]), Position(row[3]), row[4], row[5])
+
+
+class SQLiteTables:
+    """One transaction on the file. Statements stand where they are used."""
+
+    def __init__(
+        self,
+        cursor: SQLiteCursor,
+        recorder: _Recorder,
+        snapshots: SQLiteAggregateRecorder,
+        prefix: str = "",
+    ) -> None:
+        self._cursor = cursor
+        self._db = cursor.sqlite_cursor.connection
+        self._recorder = recorder
+        self._snapshots = snapshots
+        self._prefix = prefix
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        """Run a host's own statement in the transaction; it reads nothing."""
+        self._db.execute(statement, parameters)
+
+    def _one(self, statement: str, *parameters: Any) -> Row | None:
+        row = self._db.execute(statement, parameters).fetchone()
+        return None if row is None else tuple(row)
+
+    def _all(self, statement: str, *parameters: Any) -> list[Row]:
+        return [tuple(row) for row in self._db.execute(statement, parameters)]
+
+    # The log.
+
+    def head(self, stream: StreamId) -> Head | None:
+        row = self._one("SELECT key, version, hash FROM streams WHERE stream = ?", stream)
+        return Head(*row) if row else None
+
+    def append(self, records: Sequence[Record]) -> Sequence[Position]:
+        events = [
+            ChainedEvent(one.stream, one.version, one.topic, one.facts, one.previous_hash, one.hash)
+            for one in records
+        ]
+        try:
+            positions = self._recorder._insert_events(self._cursor, events)  # noqa: SLF001 - the library's seam
+        except sqlite3.IntegrityError:
+            first = records[0]
+            head = self.head(first.stream)
+            current = head.version if head else 0
+            raise VersionConflict(first.stream, first.version - 1, current) from None
+        for position, record in zip(positions, records, strict=True):
+            if record.content is not None:
+                self._db.execute(
+                    "INSERT INTO contents VALUES (?, ?, ?)", (position, record.salt, record.content)
+                )
+        for last in {record.stream: record for record in records}.values():
+            self._db.execute(
+                "INSERT INTO streams (stream, version, hash) VALUES (?, ?, ?)"
+                " ON CONFLICT (stream) DO UPDATE SET version = excluded.version, hash = excluded.hash",
+                (last.stream, last.version, last.hash),
+            )
+        return [Position(position) for position in positions]
+
+    def stream(self, stream: StreamId, after: int = 0, *, contents: bool = False) -> Iterator[StoredRecord]:
+        rows = self._db.execute(
+            (_WITH_CONTENT if contents else _WITHOUT)
+            + " WHERE e.originator_id = ? AND e.originator_version > ? ORDER BY e.originator_version",
+            (stream, after),
+        )
+        return map(_stored, rows)
+
+    def log(self, after: int = 0, *, contents: bool = False) -> Iterator[StoredRecord]:
+        rows = self._db.execute(
+            (_WITH_CONTENT if contents else _WITHOUT)
+            + " WHERE e.notification_id > ? ORDER BY e.notification_id",
+            (after,),
+        )
+        return map(_stored, rows)
+
+    def heads(self) -> Iterator[tuple[StreamId, Head]]:
+        rows = self._db.execute("SELECT stream, key, version, hash FROM streams ORDER BY stream")
+        return ((StreamId(row[0]), Head(row[1], row[2], row[3])) for row in rows)
+
+    def content(self, position: Position) -> bytes | None:
+        row = self._one("SELECT content FROM contents WHERE position = ?", position)
+        return row[0] if row else None
+
+    def erase(self, stream: StreamId) -> None:
+        self._db.execute(
+            "DELETE FROM contents WHERE position IN"
+            " (SELECT notification_id FROM stored_events WHERE originator_id = ?)",
+            (stream,),
+        )
+
+    # The outbox and what is remembered.
+
+    def put_outbox(self, row: OutboxRow) -> None:
+        self._db.execute(
+            "INSERT INTO outbox (position, first_position, transaction_id, room, recorded_at, delta)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (row.last_position, row.first_position, row.transaction, row.room, row.recorded_at, row.delta),
+        )
+
+    def outbox(self, after: int = 0, limit: int = 1_000) -> Sequence[OutboxRow]:
+        rows = self._all(f"{_OUTBOX} WHERE position > ? ORDER BY position LIMIT ?", after, limit)
+        return [_outbox_row(row) for row in rows]
+
+    def outbox_row(self, transaction: TransactionId) -> OutboxRow | None:
+        row = self._one(f"{_OUTBOX} WHERE transaction_id = ?", transaction)
+        return _outbox_row(row) if row else None
+
+    def remembered(self, key: str, now: int) -> tuple[str, str] | None:
+        row = self._one("SELECT digest, answer FROM commands WHERE key = ? AND expires_at > ?", key, now)
+        return (row[0], row[1]) if row else None
+
+    def remember(self, key: str, digest: str, answer: str, now: int, expires_at: int) -> None:
+        self._db.execute(
+            "DELETE FROM commands WHERE key IN (SELECT key FROM commands WHERE expires_at <= ? LIMIT ?)",
+            (now, FORGET_ROWS_MAX),
+        )
+        self._db.execute(
+            "INSERT OR REPLACE INTO commands VALUES (?, ?, ?, ?)", (key, digest, answer, expires_at)
+        )
+
+    # Snapshots.
+
+    def snapshot(self, stream: StreamId) -> tuple[int, bytes] | None:
+        row = self._one(
+            "SELECT originator_version, state FROM snapshots WHERE originator_id = ?"
+            " ORDER BY originator_version DESC LIMIT 1",
+            stream,
+        )
+        return (row[0], row[1]) if row else None
+
+    def put_snapshot(self, stream: StreamId, version: int, state: bytes) -> None:
+        newest = self.snapshot(stream)
+        if newest and newest[0] >= version:
+            return
+        self._db.execute("DELETE FROM snapshots WHERE originator_id = ?", (stream,))
+        snapshot = StoredEvent(stream, version, "snapshot", state)
+        self._snapshots._insert_events(self._cursor, [snapshot])  # noqa: SLF001 - the library's seam
+
+    # Deliveries.
+
+    def put_subscription(self, name: str, after: int) -> None:
+        self._db.execute("INSERT OR IGNORE INTO subscriptions VALUES (?, ?)", (name, after))
+
+    def subscriptions(self) -> Sequence[str]:
+        return [row[0] for row in self._all("SELECT name FROM subscriptions ORDER BY name")]
+
+    def pending(self, name: str, after: int, limit: int) -> Sequence[OutboxRow]:
+        rows = self._all(
+            "SELECT o.transaction_id, o.room, o.first_position, o.position, o.recorded_at, o.delta"
+            " FROM subscriptions s JOIN outbox o ON o.position > max(s.after, ?)"
+            " LEFT JOIN lanes l ON l.name = s.name AND l.room = o.room"
+            " WHERE s.name = ? AND o.position > coalesce(l.position, 0)"
+            " ORDER BY o.position LIMIT ?",
+            after,
+            name,
+            limit,
+        )
+        return [_outbox_row(row) for row in rows]
+
+    def is_room_waiting(self, name: str, room: str, before: int) -> bool:
+        row = self._one(
+            "SELECT 1 FROM subscriptions s LEFT JOIN lanes l ON l.name = s.name AND l.room = ?"
+            " JOIN outbox o ON o.room = ? AND o.position < ?"
+            " AND o.position > max(s.after, coalesce(l.position, 0))"
+            " WHERE s.name = ? LIMIT 1",
+            room,
+            room,
+            before,
+            name,
+        )
+        return row is not None
+
+    def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO lanes VALUES (?, ?, ?, ?, ?, ?)",
+            (name, room, position, attempts, error, at),
+        )
+
+    def lane(self, name: str, room: str) -> tuple[int, int, str] | None:
+        row = self._one("SELECT position, attempts, error FROM lanes WHERE name = ? AND room = ?", name, room)
+        return (row[0], row[1], row[2]) if row else None
+
+    def outbox_end(self) -> int:
+        row = self._one("SELECT max(position) FROM outbox")
+        return (row and row[0]) or 0
+
+    # Read models.
+
+    def get(self, table: Table, *keys: Any) -> Row | None:
+        where = " AND ".join(f"{column} = ?" for column in table.columns[: table.keys])
+        return self._one(f"SELECT * FROM {self._prefix}{table.name} WHERE {where}", *keys)
+
+    def put(self, table: Table, row: Row) -> None:
+        marks = ",".join("?" * len(row))
+        self._db.execute(f"INSERT OR REPLACE INTO {self._prefix}{table.name} VALUES ({marks})", row)
+
+    def remove_session(self, key: int) -> None:
+        for table in READ_MODELS:
+            self._db.execute(f"DELETE FROM {self._prefix}{table.name} WHERE key = ?", (key,))
+
+    def rows(self, table: Table) -> Iterator[Row]:
+        order = ", ".join(table.columns[: table.keys])
+        return map(tuple, self._db.execute(f"SELECT * FROM {self._prefix}{table.name} ORDER BY {order}"))
+
+    def _select(self, table: Table, rest: str, *parameters: Any) -> list[Row]:
+        return self._all(f"SELECT * FROM {self._prefix}{table.name} {rest}", *parameters)
+
+    def session_by_id(self, room: str, session: str) -> Row | None:
+        found = self._select(SESSIONS, "WHERE room = ? AND session = ?", room, session)
+        return found[0] if found else None
+
+    def sessions(self, room: str | None) -> Sequence[Row]:
+        if room is None:
+            return self._select(SESSIONS, "ORDER BY updated_at DESC, room, session")
+        return self._select(SESSIONS, "WHERE room = ? ORDER BY updated_at DESC, session", room)
+
+    def rooms_of(self, session: str) -> Sequence[str]:
+        return [row[1] for row in self._select(SESSIONS, "WHERE session = ? ORDER BY room", session)]
+
+    def tree(self, room: str, root: str) -> Sequence[Row]:
+        return self._select(SESSIONS, "WHERE room = ? AND root_session = ? ORDER BY session", room, root)
+
+    def live_sessions(self, room: str) -> Sequence[Row]:
+        return self._select(SESSIONS, "WHERE room = ? AND is_live ORDER BY session", room)
+
+    def by_provider_session(self, room: str, provider_session_id: str) -> Sequence[Row]:
+        return self._select(
+            SESSIONS, "WHERE room = ? AND provider_session_id = ? ORDER BY session", room, provider_session_id
+        )
+
+    def turns(self, key: int) -> Sequence[Row]:
+        return self._select(TURNS, "WHERE key = ? ORDER BY turn_id", key)
+
+    def interactions(self, key: int, turn_id: str | None = None) -> Sequence[Row]:
+        if turn_id is None:
+            return self._select(INTERACTIONS, "WHERE key = ? ORDER BY turn_id, request_id", key)
+        return self._select(INTERACTIONS, "WHERE key = ? AND turn_id = ? ORDER BY request_id", key, turn_id)
+
+    def open_tools(self, key: int, turn_id: str) -> Sequence[Row]:
+        return self._select(
+            MESSAGES, "WHERE key = ? AND turn_id = ? AND is_open_tool ORDER BY sequence", key, turn_id
+        )
+
+    def last_assistant_text(self, key: int, turn_id: str) -> Row | None:
+        found = self._select(
+            MESSAGES, "WHERE key = ? AND turn_id = ? AND is_text ORDER BY version DESC LIMIT 1", key, turn_id
+        )
+        return found[0] if found else None
+
+    def messages_after(self, key: int, version: int, limit: int) -> Sequence[Row]:
+        return self._select(
+            MESSAGES, "WHERE key = ? AND version > ? ORDER BY version LIMIT ?", key, version, limit
+        )
+
+    def messages_before(self, key: int, version: int, limit: int) -> Sequence[Row]:
+        return self._select(
+            MESSAGES, "WHERE key = ? AND version < ? ORDER BY version DESC LIMIT ?", key, version, limit
+        )
+
+    def parts(self, key: int, message_id: str) -> Sequence[Row]:
+        return self._select(PARTS, "WHERE key = ? AND message_id = ? ORDER BY position", key, message_id)
+
+    def part_records(self, positions: Sequence[int]) -> Sequence[StoredRecord]:
+        found: list[StoredRecord] = []
+        for start in range(0, len(positions), PARTS_BATCH):
+            batch = positions[start : start + PARTS_BATCH]
+            marks = ",".join("?" * len(batch))
+            rows = self._db.execute(
+                f"{_WITH_CONTENT} WHERE e.notification_id IN ({marks}) ORDER BY e.notification_id", batch
+            )
+            found.extend(map(_stored, rows))
+        return found
+
+    # Read models beside the live ones.
+
+    def shadow(self, *, temporary: bool) -> "SQLiteTables":
+        if temporary:
+            self._drop("temp.checked_")
+            self._run(temporary_read_models("checked_"))
+            return self._with("temp.checked_")
+        self._drop("rebuilt_")
+        self._run(read_models("rebuilt_"))
+        return self._with("rebuilt_")
+
+    def reopen_shadow(self) -> "SQLiteTables":
+        return self._with("rebuilt_")
+
+    def swap_shadow(self) -> None:
+        self._drop("")
+        for table in READ_MODELS:
+            self._db.execute(f"ALTER TABLE rebuilt_{table.name} RENAME TO {table.name}")
+        self._run(indexes())
+
+    def _with(self, prefix: str) -> "SQLiteTables":
+        return SQLiteTables(self._cursor, self._recorder, self._snapshots, prefix)
+
+    def _drop(self, prefix: str) -> None:
+        self._run(";".join(f"DROP TABLE IF EXISTS {prefix}{table.name}" for table in READ_MODELS))
+
+    def _run(self, script: str) -> None:
+        for statement in script.split(";"):
+            self._db.execute(statement)

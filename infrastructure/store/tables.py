@@ -1,0 +1,230 @@
+"""What the writer needs of a database inside one transaction: rows in, rows out, no rules.
+
+Each database keeps the same tables. A row is a tuple in the order of its table's columns, so that an
+adapter is statements and nothing else. What the columns mean is known in `rows`.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from domain.ids import Position, StreamId, TransactionId
+from infrastructure.store.records import Record
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A read-model table: its columns, the first `keys` of which are its primary key."""
+
+    name: str
+    columns: tuple[str, ...]
+    keys: int
+
+
+SESSIONS: Final = Table(
+    "sessions",
+    (
+        "key",
+        "room",
+        "session",
+        "version",
+        "state",
+        "root_session",
+        "provider_session_id",
+        "is_live",
+        "is_deleted",
+        "updated_at",
+    ),
+    1,
+)
+SESSION_CONTENTS: Final = Table("session_contents", ("key", "content"), 1)
+TURNS: Final = Table("turns", ("key", "turn_id", "version", "state", "content"), 2)
+MESSAGES: Final = Table(
+    "messages",
+    ("key", "message_id", "version", "turn_id", "sequence", "is_open_tool", "is_text", "position", "state"),
+    2,
+)
+PARTS: Final = Table("message_parts", ("key", "message_id", "position", "occurred_at"), 3)
+INTERACTIONS: Final = Table(
+    "interactions", ("key", "turn_id", "request_id", "version", "state", "content"), 3
+)
+
+READ_MODELS: Final = (SESSIONS, SESSION_CONTENTS, TURNS, MESSAGES, PARTS, INTERACTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a stream; `key` stands for the stream in the read models."""
+
+    key: int
+    version: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record at its place in the store's order."""
+
+    position: Position
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A commit's delta, waiting to be delivered or delivered; kept as it was stored."""
+
+    transaction: TransactionId
+    room: str
+    first_position: Position
+    last_position: Position
+    recorded_at: int
+    delta: str
+
+
+class Tables(Protocol):
+    """One transaction. Reads see its own writes."""
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        """Run a host's own statement in the transaction; it reads nothing."""
+
+    # The log.
+
+    def head(self, stream: StreamId) -> Head | None: ...
+
+    def append(self, records: Sequence[Record]) -> Sequence[Position]:
+        """Store events, their contents and their streams' heads; positions ascend without a gap.
+
+        Raises VersionConflict where a stream already has the version.
+        """
+
+    def stream(self, stream: StreamId, after: int = 0, *, contents: bool = False) -> Iterator[StoredRecord]:
+        """A stream's events in order, from the version behind `after`."""
+
+    def log(self, after: int = 0, *, contents: bool = False) -> Iterator[StoredRecord]:
+        """All events in order, from the position behind `after`."""
+
+    def heads(self) -> Iterator[tuple[StreamId, Head]]: ...
+
+    def content(self, position: Position) -> bytes | None:
+        """The content of one event; None when it has none or it was erased."""
+
+    def erase(self, stream: StreamId) -> None:
+        """Destroy the contents and salts of a stream's events."""
+
+    # The outbox and what is remembered.
+
+    def put_outbox(self, row: OutboxRow) -> None: ...
+
+    def outbox(self, after: int = 0, limit: int = 1_000) -> Sequence[OutboxRow]:
+        """Rows behind a position, oldest first."""
+
+    def outbox_row(self, transaction: TransactionId) -> OutboxRow | None: ...
+
+    def remembered(self, key: str, now: int) -> tuple[str, str] | None:
+        """The content digest and the answer of a command that committed, while it is remembered."""
+
+    def remember(self, key: str, digest: str, answer: str, now: int, expires_at: int) -> None:
+        """Keep a committed command's answer; forgets a bounded number of expired ones."""
+
+    # Snapshots.
+
+    def snapshot(self, stream: StreamId) -> tuple[int, bytes] | None:
+        """The newest snapshot of a stream: its version and the state."""
+
+    def put_snapshot(self, stream: StreamId, version: int, state: bytes) -> None:
+        """Keep a snapshot in place of older ones; does nothing where a newer one stands."""
+
+    # Deliveries.
+
+    def put_subscription(self, name: str, after: int) -> None:
+        """Begin a subscription; an existing one stays as it is."""
+
+    def subscriptions(self) -> Sequence[str]: ...
+
+    def pending(self, name: str, after: int, limit: int) -> Sequence[OutboxRow]:
+        """Outbox rows that a subscription has not had, oldest first."""
+
+    def is_room_waiting(self, name: str, room: str, before: int) -> bool:
+        """Whether the subscription has not had a row of the room that stands before a position."""
+
+    def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
+        """Note how far a room was handed over to a subscription, and what its next row has met with."""
+
+    def lane(self, name: str, room: str) -> tuple[int, int, str] | None:
+        """Position handed over last, attempts at the next row, and the last error."""
+
+    def outbox_end(self) -> int:
+        """The position of the last row; 0 when there is none."""
+
+    # Read models.
+
+    def get(self, table: Table, *keys: Any) -> Row | None: ...
+
+    def put(self, table: Table, row: Row) -> None: ...
+
+    def remove_session(self, key: int) -> None:
+        """Remove every read-model row of a session."""
+
+    def session_by_id(self, room: str, session: str) -> Row | None: ...
+
+    def sessions(self, room: str | None) -> Sequence[Row]:
+        """Rows of SESSIONS, the ones that changed last first."""
+
+    def rooms_of(self, session: str) -> Sequence[str]: ...
+
+    def rows(self, table: Table) -> Iterator[Row]:
+        """Every row of a table in the order of its key, for comparing."""
+
+    def shadow(self, *, temporary: bool) -> "Tables":
+        """This transaction with other read models, made empty: temporary, or beside the live ones."""
+
+    def reopen_shadow(self) -> "Tables":
+        """This transaction with the read models that an earlier one made beside the live ones."""
+
+    def swap_shadow(self) -> None:
+        """Put the read models that stand beside the live ones in their place."""
+
+    def tree(self, room: str, root: str) -> Sequence[Row]:
+        """Rows of SESSIONS: a root and every session that names it as its root."""
+
+    def live_sessions(self, room: str) -> Sequence[Row]:
+        """Rows of SESSIONS with a live or queued turn, by session id."""
+
+    def by_provider_session(self, room: str, provider_session_id: str) -> Sequence[Row]: ...
+
+    def turns(self, key: int) -> Sequence[Row]: ...
+
+    def interactions(self, key: int, turn_id: str | None = None) -> Sequence[Row]: ...
+
+    def open_tools(self, key: int, turn_id: str) -> Sequence[Row]: ...
+
+    def last_assistant_text(self, key: int, turn_id: str) -> Row | None: ...
+
+    def messages_after(self, key: int, version: int, limit: int) -> Sequence[Row]:
+        """Rows of MESSAGES above a message version, lowest first."""
+
+    def messages_before(self, key: int, version: int, limit: int) -> Sequence[Row]:
+        """Rows of MESSAGES below a message version, highest first."""
+
+    def parts(self, key: int, message_id: str) -> Sequence[Row]:
+        """Rows of PARTS, oldest first."""
+
+    def part_records(self, positions: Sequence[int]) -> Sequence[StoredRecord]:
+        """The events at these positions with their contents, oldest first."""
+
+
+class Database(Protocol):
+    """A place that keeps the tables."""
+
+    store_id: str
+
+    def write(self) -> AbstractContextManager[Tables]:
+        """One writing transaction, the only one at a time; stored when it ends well, else nothing is."""
+
+    def read(self) -> AbstractContextManager[Tables]:
+        """One consistent view."""
+
+    def close(self) -> None: ...
