@@ -213,10 +213,9 @@ class Conversation:
     def _old_result(self, row: Row) -> None:
         """Before 2.0 a result named the tool, not the call."""
         fields = row.fields
-        call_id = as_text(fields.get("tool_use_id")) or self.messages.open_call_named(
-            as_text(fields.get("name"))
-        )
-        block = {**fields, "tool_use_id": call_id or row.uuid, "content": fields.get("output")}
+        named, tool = as_text(fields.get("tool_use_id")), as_text(fields.get("name"))
+        call_id = named or self.messages.open_call_named(tool) or row.uuid
+        block = {**fields, "tool_use_id": call_id, "content": fields.get("output")}
         self._heed(row, [self.messages.result(row, block, self.turns.join(row))])
 
     def _unknown(self, row: Row, kind: str) -> None:

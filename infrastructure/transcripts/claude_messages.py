@@ -4,7 +4,8 @@ The client writes one row per content block of an API message and repeats its us
 is a draft until the file ends: more rows may join it, and the result of a tool comes in a later record.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -49,7 +50,8 @@ class Draft:
     at_ms: int
     completed_at_ms: int
     status: MessageStatus = "completed"
-    texts: list[str] = field(default_factory=list)
+    texts: dict[str, None] = field(default_factory=dict)
+    """The texts of the rows, each once, in file order."""
     payload: dict[str, Json] = field(default_factory=dict)
     usage: Usage = NO_USAGE
 
@@ -57,9 +59,9 @@ class Draft:
         self.at_ms = self.at_ms or row.at_ms
         self.completed_at_ms = max(self.completed_at_ms, row.at_ms)
 
-    def facts(self, rewound: bool) -> Iterator[Message | Interaction]:
+    def facts(self, rewound: bool) -> tuple[Message | Interaction, ...]:
         text = {"text": "\n\n".join(self.texts)} if self.texts else {}
-        yield Message(
+        message = Message(
             message_id=self.message_id,
             turn_id=self.turn_id,
             role=self.role,
@@ -72,6 +74,7 @@ class Draft:
             completed_at_ms=0 if self.status == "running" else self.completed_at_ms,
             rewound=rewound,
         )
+        return (message,)
 
 
 @dataclass(slots=True)
@@ -84,19 +87,21 @@ class CallDraft(Draft):
     called: bool = False
     """Whether the file holds the call itself, not its result alone."""
 
-    def facts(self, rewound: bool) -> Iterator[Message | Interaction]:
-        yield from Draft.facts(self, rewound)
-        if self.asks and self.turn_id is not None:
-            yield Interaction(
-                turn_id=self.turn_id,
-                request_id=self.message_id,
-                kind=self.asks,
-                tool_name=self.tool_name,
-                input=as_object(self.payload.get("input")),
-                output=self.answer,
-                at_ms=self.at_ms,
-                place=self.place,
-            )
+    def facts(self, rewound: bool) -> tuple[Message | Interaction, ...]:
+        message = Draft.facts(self, rewound)
+        if not self.asks or self.turn_id is None:
+            return message
+        interaction = Interaction(
+            turn_id=self.turn_id,
+            request_id=self.message_id,
+            kind=self.asks,
+            tool_name=self.tool_name,
+            input=as_object(self.payload.get("input")),
+            output=self.answer,
+            at_ms=self.at_ms,
+            place=self.place,
+        )
+        return (*message, interaction)
 
 
 class Messages:
@@ -106,6 +111,7 @@ class Messages:
         self._session_id = session_id
         self._emit = emit
         self._drafts: dict[str, Draft] = {}
+        self._calls_by_name: defaultdict[str, list[CallDraft]] = defaultdict(list)
         self._nameless = 0
         self._usage: dict[str, Usage] = {}
         self._carriers: dict[str, Draft] = {}
@@ -123,10 +129,8 @@ class Messages:
     ) -> Draft:
         """Add a text row to its message; a row that repeats a text of the message adds nothing."""
         draft = self._draft(row, message_id, turn_id, role, kind)
-        if text in draft.texts:
-            self.repeated_blocks += 1
-        else:
-            draft.texts.append(text)
+        self.repeated_blocks += text in draft.texts
+        draft.texts[text] = None
         return draft
 
     def prompt(self, row: Row, message_id: str, turn_id: str, blocks: list[Mapping[str, Json]]) -> None:
@@ -139,7 +143,7 @@ class Messages:
     def note(self, row: Row, message_id: str, source: str, text: str) -> None:
         """What the client put in by itself: no part of any turn, never a prompt, never an answer."""
         draft = self._draft(row, message_id, None, "system", "session_audit")
-        draft.texts.append(text)
+        draft.texts[text] = None
         draft.payload["source"] = source
         if details := as_object(row.fields.get("compactMetadata")):
             draft.payload["details"] = _bounded(details, row)
@@ -163,10 +167,11 @@ class Messages:
                 text = as_text(block.get("text"))
                 return self.text(row, reply_id, turn_id, "assistant", text) if text else None
             case "thinking":
-                thought = as_text(block.get("thinking"))
-                reasoning = reasoning_id(reply_id)
+                thought, thought_id = as_text(block.get("thinking")), reasoning_id(reply_id)
                 return (
-                    self.text(row, reasoning, turn_id, "assistant", thought, "reasoning") if thought else None
+                    self.text(row, thought_id, turn_id, "assistant", thought, "reasoning")
+                    if thought
+                    else None
                 )
             case _ if kind in CALL_TYPES:
                 return self.call(row, block, turn_id)
@@ -186,6 +191,7 @@ class Messages:
         call.called = True
         call.tool_name = as_text(block.get("name"))
         call.asks = ASKING_TOOLS.get(call.tool_name, call.asks)
+        self._calls_by_name[call.tool_name].append(call)
         call.payload["toolName"] = call.tool_name
         call.payload["input"] = block.get("input")
         return call
@@ -209,16 +215,16 @@ class Messages:
             call.answer = {"decision": "deny", "message": text}
         else:
             call.status = "failed" if failed else "completed"
-            call.answer = _answer(call.asks, row, text)
+            call.answer = None if failed else _answer(call.asks, row, text)
         call.payload["error" if failed else "output"] = body
         return call
 
     def open_call_named(self, name: str) -> str:
         """The id of the latest call of a tool that has no result: before 2.0 results named no call."""
-        for draft in reversed(self._drafts.values()):
-            if isinstance(draft, CallDraft) and draft.tool_name == name and draft.status == "running":
-                return draft.message_id
-        return ""
+        calls = self._calls_by_name[name]
+        while calls and calls[-1].status != "running":
+            calls.pop()
+        return calls[-1].message_id if calls else ""
 
     def calls_missing(self) -> list[Draft]:
         """Results whose call is not in the file."""
@@ -235,10 +241,7 @@ class Messages:
 
     def _draft(self, row: Row, message_id: str, turn_id: str | None, role: Role, kind: str) -> Draft:
         draft = self._drafts.get(message_id)
-        if draft and (draft.role, draft.kind) != (
-            role,
-            kind,
-        ):  # two messages of one id: ids are the file's own
+        if draft and (draft.role, draft.kind) != (role, kind):  # the file gave two messages one id
             return self._draft(row, f"{message_id}:{role}-{kind}", turn_id, role, kind)
         if draft is None:
             draft = Draft(message_id, turn_id, role, kind, row.place, row.at_ms, row.at_ms)
@@ -252,9 +255,8 @@ class Messages:
             return draft
         if draft:
             return self._call_draft(row, f"{call_id}:tool-tool_call", turn_id)
-        call = CallDraft(
-            call_id, turn_id, "tool", "tool_call", row.place, row.at_ms, row.at_ms, status="running"
-        )
+        at_ms = row.at_ms
+        call = CallDraft(call_id, turn_id, "tool", "tool_call", row.place, at_ms, at_ms, status="running")
         self._add(call)
         return call
 

@@ -7,7 +7,7 @@ a field of another type than expected counts as absent.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 from application.transcript import Json, Place
 from infrastructure.transcripts.lines import Record
@@ -158,7 +158,8 @@ class Row:
     @property
     def forked_from(self) -> str:
         """The session this record was copied from when a session was branched off."""
-        return as_text(as_object(self.fields.get("forkedFrom")).get("sessionId"))
+        origin = self.fields.get("forkedFrom")
+        return as_text(as_object(origin).get("sessionId")) if origin else ""
 
     @property
     def agent_id(self) -> str:
@@ -326,8 +327,7 @@ def is_refusal(row: Row, text: str) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Tokens of one API message. The three parts do not overlap; the total is their sum.
 
     `input` is what the model read anew, written to its cache or not (input_tokens and
@@ -351,6 +351,8 @@ class Usage:
 
     def at_greatest(self, other: "Usage") -> "Usage":
         """The counts grow over the rows of a message and are repeated: take the greatest, never the sum."""
+        if self == other:
+            return self
         return Usage(
             max(self.input, other.input),
             max(self.cached_input, other.cached_input),

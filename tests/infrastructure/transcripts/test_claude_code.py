@@ -408,6 +408,25 @@ class TestToolCalls:
 
         assert (plan.kind, (plan.output or {})["decision"]) == ("plan", decision)
 
+    def test_a_plan_tool_that_failed_was_not_answered(self, script: Script) -> None:
+        script.user("one")
+        script.call("m1", "c1", "ExitPlanMode", plan="1. Do it.")
+        script.result("c1", "Not in plan mode", error=True)
+
+        (plan,) = interactions_of(session_of(script))
+
+        assert plan.output is None
+
+    def test_a_tool_stopped_while_it_ran_was_not_refused(self, script: Script) -> None:
+        script.user("one")
+        script.call("m1", "c1")
+        script.result("c1", "[Request interrupted by user for tool use]", error=True)
+
+        session = session_of(script)
+
+        assert tool_calls_of(session) == {"canceled": 1}
+        assert interactions_of(session) == []
+
     def test_the_text_beside_a_result_is_the_users(self, script: Script) -> None:
         script.user("one")
         script.call("m1", "c1")
