@@ -46,7 +46,7 @@ from domain.ids import (
 from domain.message_rules import accepted_count
 from domain.reports import MessageReport, StateReport, parse_message_report, parse_state_report
 from domain.session_rules import Answer
-from domain.work import Draft, Outcome, Source, Work
+from domain.work import Draft, Outcome, Work
 
 PAGE_LIMIT_MAX: Final = 500
 """Messages in one page (SPEC M10)."""
@@ -320,10 +320,6 @@ class Ledger:
 
     # How every command is decided and stored.
 
-    def submit(self, room: RoomId, decide: DecideOn, source: Source | None = None) -> Committed:
-        """Decide a command that needs no remembering and store what it comes to."""
-        return self._run(room, decide, None, "", source)
-
     def _command(
         self,
         kind: str,
@@ -363,25 +359,29 @@ class Ledger:
 
     def _submit(self, reply: type[R], key: CommandKey, said: Any, decide: DecideOn) -> R:
         digest = jsontext.digest(_plain(said)) if key.id else ""
-        committed = self._run(key.room, decide, key if key.id else None, digest, None)
+        committed = self.run(key.room, decide, key if key.id else None, digest)
         return reply.model_validate({**committed.answer, "delta": committed.delta})
 
-    def _run(
+    def run(
         self,
         room: RoomId,
         decide_on: DecideOn,
-        key: CommandKey | None,
-        digest: str,
-        source: Source | None,
+        key: CommandKey | None = None,
+        digest: str = "",
+        *,
+        stores: bool = True,
     ) -> Committed:
+        """Decide a command and store what it comes to, or only say what it would come to."""
+
         def decide(load: Loader) -> Decision:
             if key and (seen := load.remembered(key)):
                 if seen.digest != digest:
                     detail = "this command id was used for another command; take a new one"
                     raise Rejected("conflict", "command", key.id, detail)
                 return Decision(seen.answer, repeats=TransactionId(seen.answer["transactionId"]))
-            work = Work(room, self.clock.now_ms(), load.session, source)
-            return Decision(decide_on(work, load), work, key, digest)
+            work = Work(room, self.clock.now_ms(), load.session)
+            answer = decide_on(work, load)
+            return Decision(answer, work, key, digest) if stores else Decision(answer)
 
         committed = self.store.submit(decide)
         if committed.delta and self.delivery.has_observers:

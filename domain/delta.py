@@ -163,7 +163,8 @@ def _named(committed: Committed, last: Position) -> Iterable[Named]:
                 yield "session", session, "upsert", version, {}
         case TurnSettled():
             yield "turn", event.turn_id, "upsert" if event.cause == "reported" else "settle", version, {}
-            yield "session", session, "upsert", version, {}
+            if not event.is_past:
+                yield "session", session, "upsert", version, {}
         case TurnAnnotated() | TurnCancelRequested():
             yield "turn", event.turn_id, "upsert", version, {}
         case ProviderTurnReported():

@@ -8,13 +8,14 @@ from domain.ids import RequestId, TurnId
 from domain.interaction import (
     Interaction,
     InteractionAnswered,
+    InteractionReopened,
     InteractionRequested,
     InteractionSuperseded,
 )
 from domain.jsontext import same
 from domain.reports import InteractionReport
 from domain.turn import Turn
-from domain.turn_rules import can_revive, revive, root_of
+from domain.turn_ends import can_revive, revive, root_of
 from domain.vocabulary import InteractionKind, InteractionStatus, interaction_kind_of
 from domain.work import Draft, Outcome, applied, ignored
 
@@ -43,6 +44,8 @@ def report_interaction(draft: Draft, report: InteractionReport, occurred_at: int
     known = draft.interaction(turn.turn_id, RequestId(report.request_id))
     if known is None:
         _request(draft, turn, report, kind, status, occurred_at)
+    elif known.provisional:
+        return _report_on_guess(draft, turn, known, report, status, occurred_at)
     elif known.status != "pending":
         return ignored("interaction", report.request_id, "already_terminal")
     elif status == "pending":
@@ -51,6 +54,29 @@ def report_interaction(draft: Draft, report: InteractionReport, occurred_at: int
     else:
         _end(draft, turn, report, status, occurred_at)
     return applied("interaction", report.request_id)
+
+
+def _report_on_guess(
+    draft: Draft,
+    turn: Turn,
+    known: Interaction,
+    report: InteractionReport,
+    status: InteractionStatus,
+    occurred_at: int,
+) -> Outcome:
+    """The end that superseded the question was a guess: it may still be asked, and be answered (SPEC T10)."""
+    if status == "answered":
+        _reopen(draft, known)
+        _answer(draft, known.turn_id, known.request_id, report.output, occurred_at)
+        return applied("interaction", known.request_id)
+    if status == "pending" and can_revive(draft, turn, "waiting", occurred_at):
+        revive(draft, turn, "waiting", occurred_at)
+        return applied("interaction", known.request_id)
+    return ignored("interaction", known.request_id, "already_terminal")
+
+
+def _reopen(draft: Draft, known: Interaction) -> None:
+    draft.add(InteractionReopened(turn_id=known.turn_id, request_id=known.request_id, **root_of(draft)))
 
 
 def _says_the_same(known: Interaction, report: InteractionReport, kind: InteractionKind | None) -> bool:
@@ -78,7 +104,7 @@ def _request(
         detail = "the first report of an interaction needs its kind: approval, question or plan"
         raise Rejected("missing_kind", "interaction", report.request_id, detail)
     comes_late = status == "pending" and turn.is_settled
-    if comes_late and can_revive(draft, turn):
+    if comes_late and can_revive(draft, turn, "waiting", occurred_at):
         revive(draft, turn, "waiting", occurred_at)
         comes_late = False
     request_id = RequestId(report.request_id)
@@ -144,6 +170,10 @@ def answer(draft: Draft, turn_id: TurnId, request_id: RequestId, output: Mapping
         detail = f"turn {turn_id} asked nothing under this id; look at its interactions"
         raise Rejected("unknown_interaction", "interaction", request_id, detail)
     if known.status == "pending":
+        _answer(draft, turn_id, request_id, output)
+        return applied("interaction", request_id)
+    if known.provisional:
+        _reopen(draft, known)
         _answer(draft, turn_id, request_id, output)
         return applied("interaction", request_id)
     if known.status == "superseded":

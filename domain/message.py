@@ -111,7 +111,8 @@ class Message:
 
     @property
     def is_open_tool(self) -> bool:
-        return self.kind == "tool_call" and self.status not in MESSAGE_TERMINAL and not self.rewound
+        """A tool call that has not ended by its own report."""
+        return self.kind == "tool_call" and not self.is_terminal and not self.rewound
 
     @property
     def is_assistant_text(self) -> bool:
@@ -199,7 +200,7 @@ def join_parts(parts: Iterable[tuple[MessageEvent, Content]]) -> dict[str, Any]:
 
     def flush() -> None:
         if pieces:
-            put(payload, field, join_halves(str(get(payload, field) or "") + "".join(pieces)))
+            put(payload, field, join_halves(text_at(payload, field) + "".join(pieces)))
             pieces.clear()
 
     for event, content in parts:
@@ -244,6 +245,12 @@ def get(payload: Mapping[str, Any], pointer: str) -> Any:
     for key in _keys(pointer):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
+
+
+def text_at(payload: Mapping[str, Any], pointer: str) -> str:
+    """The text that stands at a pointer; blank where there is none, or something else."""
+    value = get(payload, pointer)
+    return value if isinstance(value, str) else ""
 
 
 def put(payload: dict[str, Any], pointer: str, value: Any) -> None:

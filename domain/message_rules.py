@@ -15,9 +15,9 @@ from domain.message import (
     MessageExtended,
     copied,
     counts_as_text,
-    get,
     pointer_to,
     put,
+    text_at,
 )
 from domain.reports import UPDATE_BYTES_MAX, MessageUpdate
 from domain.tool_payload import normalised
@@ -28,19 +28,21 @@ MESSAGE_BYTES_MAX: Final = 8 * 2**20
 """Bytes of one merged message's payload as it is stored (SPEC W3)."""
 PROTECTED: Final = ("content", "contentMode", "displayPrompt", "text")
 """Fields of a user's text that are written once when it carries clientSubmitId (SPEC M3)."""
-NOT_ACCEPTED: Final = frozenset(("turn_conflict", "protected", "gap"))
-"""Reasons for which an update does not count as accepted (SPEC M11)."""
+ACCEPTED: Final = frozenset(("", "duplicate", "late"))
+"""Reasons with which an update counts as accepted; blank: it was applied (SPEC M11)."""
 
 
 def accepted_count(outcomes: list[Outcome]) -> int:
     """How many message updates a sender need not send again (SPEC M11)."""
-    return sum(outcome.part == "message" and outcome.reason not in NOT_ACCEPTED for outcome in outcomes)
+    return sum(outcome.part == "message" and outcome.reason in ACCEPTED for outcome in outcomes)
 
 
 def report_message(draft: Draft, update: MessageUpdate, *, rewound: bool | None = None) -> Outcome:
     """Take one update of a message. `rewound`: an import says whether the conversation left it behind."""
     if not update.message_id:
         raise Rejected("missing_identity", "message", "", "give the message's messageId")
+    if update.message_id in draft.gaps:
+        return _gap(update, draft.gaps[update.message_id])
     message = draft.message(MessageId(update.message_id))
     kind = update.kind or (message.kind if message else "")
     payload = normalised(update.payload) if kind == "tool_call" and update.payload else update.payload
@@ -51,7 +53,12 @@ def report_message(draft: Draft, update: MessageUpdate, *, rewound: bool | None 
         return ignored("message", update.message_id, "turn_conflict")
     if update.content_delta:
         return _append(draft, message, update, payload)
-    return _merge(draft, message, update, payload, rewound)
+    return _merge(draft, message, update, payload, rewound, _may_change(draft, message, update))
+
+
+def _gap(update: MessageUpdate, expected: int) -> Outcome:
+    """A part of the text is missing: the sender must go back to where it ends (SPEC M5)."""
+    return Outcome("message", update.message_id, "ignored", "gap", expected_offset=expected)
 
 
 def _check_size(update: MessageUpdate, payload: Mapping[str, Any] | None) -> None:
@@ -91,7 +98,8 @@ def _add(draft: Draft, update: MessageUpdate, payload: Mapping[str, Any], *, rew
             detail = f"the first report of a message needs its {name}"
             raise Rejected(f"missing_{name}", "message", update.message_id, detail)
     if update.content_delta and update.content_offset:
-        return Outcome("message", update.message_id, "ignored", "gap", expected_offset=0)
+        draft.gaps[update.message_id] = 0
+        return _gap(update, 0)
     turn_id = _turn_for(draft, update.kind, update.turn_id, update.message_id)
     body = copied(payload)
     if update.content_delta:
@@ -148,31 +156,50 @@ def _append(
     draft: Draft, message: Message, update: MessageUpdate, payload: Mapping[str, Any] | None
 ) -> Outcome:
     """Take a delta of the message's text (SPEC M5)."""
-    delta = update.content_delta or ""
-    offset = update.content_offset
+    delta, offset, length = update.content_delta or "", update.content_offset, message.text_length
     if _is_protected(draft, message):
         return ignored("message", message.message_id, "protected")
-    if offset is not None and offset > message.text_length:
-        return Outcome("message", message.message_id, "ignored", "gap", expected_offset=message.text_length)
-    if offset is not None and offset < message.text_length:
-        text = _text(draft.payload(message.message_id))
-        if text[offset : offset + len(delta)] == delta:
+    if offset is not None and offset > length:
+        draft.gaps[message.message_id] = length
+        return _gap(update, length)
+    if offset is not None and offset < length:
+        known = _text(draft.payload(message.message_id))[offset : offset + len(delta)]
+        if not delta.startswith(known):
+            return ignored("message", message.message_id, "late")
+        delta = delta[len(known) :]
+        if not delta:
             return ignored("message", message.message_id, "duplicate")
-        return ignored("message", message.message_id, "late")
-    if offset is None:
+    elif offset is None:
         if message.is_terminal:
             return ignored("message", message.message_id, "late")
-        occurred_at = update.occurred_at_unix_ms
-        if occurred_at and delta in draft.appended(message.message_id, occurred_at):
+        if _is_repeated(draft, message, update):
             return ignored("message", message.message_id, "duplicate")
-    has_more = bool(payload) or _has_other_news(message, update)
+    rest = {key: value for key, value in (payload or {}).items() if key != "text"}
+    has_more = bool(rest) or _has_other_news(message, update) or _drops_error(message, update)
+    may_change = _may_change(draft, message, update)
     status = "" if has_more or message.is_terminal else message_status_of(update.status)
-    draft.add(_extension(draft, message, "/text", message.text_length, delta, update, status))
+    draft.add(_extension(draft, message, "/text", length, delta, update, status))
     if has_more:
         extended = draft.message(message.message_id)
         assert extended is not None
-        _merge(draft, extended, update, payload, None)
+        _merge(draft, extended, update, rest, None, may_change)
     return applied("message", message.message_id)
+
+
+def _is_repeated(draft: Draft, message: Message, update: MessageUpdate) -> bool:
+    """Whether a report of that very time has appended the same text already (SPEC M5)."""
+    at = update.occurred_at_unix_ms
+    return bool(at) and update.content_delta in draft.appended(message.message_id, at)
+
+
+def _may_change(draft: Draft, message: Message, update: MessageUpdate) -> bool:
+    """Whether a report may change what stands: the message goes on, or this is a newer end (SPEC M7)."""
+    if not message.is_terminal:
+        return True
+    if message_status_of(update.status) not in MESSAGE_TERMINAL:
+        return False
+    occurred_at = _occurred(update)
+    return not occurred_at or seen_at(occurred_at, draft.now) > message.newest_at
 
 
 def _has_other_news(message: Message, update: MessageUpdate) -> bool:
@@ -200,11 +227,11 @@ def _extension(
     after = before + len(jsontext.join_halves(added))
     if "\udc00" <= added[0] <= "\udfff":
         # Perhaps the second half of a pair whose first half stands at the end of the text.
-        stored = str(get(draft.payload(message.message_id), pointer) or "")
+        stored = text_at(draft.payload(message.message_id), pointer)
         after = len(jsontext.join_halves(stored + added))
     if after * 6 > MESSAGE_BYTES_MAX:
         whole = draft.payload(message.message_id)
-        put(whole, pointer, str(get(whole, pointer) or "") + added)
+        put(whole, pointer, text_at(whole, pointer) + added)
         _check_merged(message.message_id, whole)
     is_news = status != message.status or message.provisional
     return MessageExtended(
@@ -302,23 +329,23 @@ def _merge(
     update: MessageUpdate,
     payload: Mapping[str, Any] | None,
     rewound: bool | None,
+    may_change: bool,
 ) -> Outcome:
     """Merge a report into a stored message and store what is news of it."""
     before = draft.payload(message.message_id) if payload or _drops_error(message, update) else {}
     after = copied(before)
     barred = ""
-    may_change = not message.is_terminal or _ends_later(draft, message, update)
     if payload and may_change:
         given = dict(payload)
         if _is_protected(draft, message):
             given, barred = _without_protected(before, given)
         _merge_into(after, given)
-    elif payload and _fill_absent(after, payload):
+    elif payload and _fill_absent(after, _without_error(message, payload)):
         barred = "late"
     if may_change and _drops_error(message, update):
         after.pop("error", None)
     difference = _compare(before, after)
-    changed = _fact_changes(message, update, rewound, may_change=may_change)
+    changed = _fact_changes(draft, message, update, rewound, may_change=may_change)
     if not may_change and _is_barred(message, update):
         barred = "late"
     if difference.is_empty and not changed:
@@ -335,19 +362,18 @@ def _drops_error(message: Message, update: MessageUpdate) -> bool:
     return is_tool and message_status_of(update.status) == "completed"
 
 
-def _ends_later(draft: Draft, message: Message, update: MessageUpdate) -> bool:
-    """Whether a terminal report is strictly newer than what is stored; an unknown time is newest."""
-    if message_status_of(update.status) not in MESSAGE_TERMINAL:
-        return False
-    occurred_at = _occurred(update)
-    return not occurred_at or seen_at(occurred_at, draft.now) > message.newest_at
+def _without_error(message: Message, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A completed tool call takes no error from a late report either."""
+    if message.kind == "tool_call" and message.status == "completed":
+        return {key: value for key, value in payload.items() if key != "error"}
+    return payload
 
 
 def _without_protected(stored: Mapping[str, Any], given: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    differs = any(key in given and not jsontext.same(given[key], stored.get(key)) for key in PROTECTED)
-    return {key: value for key, value in given.items() if key not in PROTECTED}, (
-        "protected" if differs else ""
-    )
+    held = [key for key in PROTECTED if key in stored and key in given]
+    differs = any(not jsontext.same(given[key], stored[key]) for key in held)
+    free = {key: value for key, value in given.items() if key not in held}
+    return free, "protected" if differs else ""
 
 
 def _is_barred(message: Message, update: MessageUpdate) -> bool:
@@ -357,33 +383,41 @@ def _is_barred(message: Message, update: MessageUpdate) -> bool:
         (status and status != message.status)
         or (update.role and update.role != message.role)
         or (update.kind and update.kind != message.kind)
+        or (update.semantics is not None and not jsontext.same(update.semantics, message.semantics))
     )
 
 
 def _fact_changes(
-    message: Message, update: MessageUpdate, rewound: bool | None, *, may_change: bool
+    draft: Draft, message: Message, update: MessageUpdate, rewound: bool | None, *, may_change: bool
 ) -> dict[str, Any]:
     """The facts beside the payload that are news, as fields of MessageChanged."""
     changes: dict[str, Any] = {}
     status = message_status_of(update.status)
     if status and may_change and (status != message.status or message.provisional):
         changes["status"] = status
-    for name in ("role", "kind"):
-        given, stored = getattr(update, name), getattr(message, name)
-        if given and given != stored and (may_change or not stored):
-            changes[name] = given
+    if may_change and update.role not in ("", message.role):
+        changes["role"] = update.role
+    if may_change and update.kind not in ("", message.kind) and _keeps_side(message, update.kind):
+        changes["kind"] = update.kind
     if update.turn_id and not message.turn_id and message.kind not in TURNLESS_KINDS:
-        changes["turn_id"] = TurnId(update.turn_id)
+        changes["turn_id"] = _turn_for(draft, message.kind, update.turn_id, message.message_id)
     semantics = update.semantics
     is_free = may_change or message.semantics is None
     if semantics is not None and is_free and not jsontext.same(semantics, message.semantics):
         changes["semantics"] = semantics
     if rewound is not None and rewound != message.rewound:
         changes["rewound"] = rewound
-    if update.completed_at_unix_ms and not message.completed_at:
-        changes["completed_at"] = update.completed_at_unix_ms
+    for name in ("started_at", "completed_at"):
+        given = getattr(update, f"{name}_unix_ms")
+        if given and not getattr(message, name):
+            changes[name] = given
     changes |= _usage_changes(message, update.usage)
     return changes
+
+
+def _keeps_side(message: Message, kind: str) -> bool:
+    """Whether a kind has a turn just as the message's own has (SPEC M4)."""
+    return (kind in TURNLESS_KINDS) == (message.kind in TURNLESS_KINDS)
 
 
 def _usage_changes(message: Message, given: Mapping[str, int] | None) -> dict[str, Any]:
@@ -409,7 +443,7 @@ def _store(
     is_growth_alone = (
         bool(difference.grown)
         and not (difference.set or difference.unset)
-        and changed.keys() <= {"status", "completed_at"}
+        and changed.keys() <= {"status", "started_at", "completed_at"}
     )
     last = len(difference.grown) - 1
     for index, (pointer, (text, added)) in enumerate(difference.grown.items()):
@@ -436,11 +470,11 @@ def _change(
     if "/text" in difference.set or "/text" in difference.unset:
         text = difference.set.get("/text", "")
         text_length = len(text) if isinstance(text, str) else 0
-    fields = {"completed_at": update.completed_at_unix_ms, **changed, **_counted(message, changed)}
+    times = {"started_at": update.started_at_unix_ms, "completed_at": update.completed_at_unix_ms}
+    fields = {**times, **changed, **_counted(message, changed)}
     return MessageChanged(
         message_id=message.message_id,
         version=version,
-        started_at=update.started_at_unix_ms,
         occurred_at=_occurred(update),
         text_length=text_length,
         content=content or None,

@@ -218,6 +218,7 @@ class RecordKept(Event):
     """Bytes of a transcript that are no known record, kept as they are. Content: `raw`."""
 
     TOPIC: ClassVar[str] = "session.record_kept"
+    import_id: str
     offset: int
     length: int
     reason: str
@@ -336,6 +337,8 @@ class Session:
     purged: bool = False
     imports: Mapping[str, int] = field(default_factory=dict)
     """How far each transcript was read, by import id."""
+    kept: Mapping[str, int] = field(default_factory=dict)
+    """Up to where each transcript's odd bytes were kept, by import id."""
 
     @property
     def is_deleted(self) -> bool:
@@ -441,9 +444,7 @@ def added_usage(total: Mapping[str, int], more: Mapping[str, int]) -> dict[str, 
 def _turn_changes(session: Session, event: TurnEvent, version: int, at: int) -> dict[str, Any]:
     match event:
         case TurnStarted(active=True):
-            return _live(session, event.turn_id, event.phase, version) | {
-                "turn_count": session.turn_count + 1
-            }
+            return _live(session, event, version) | {"turn_count": session.turn_count + 1}
         case TurnStarted(phase="submitted"):
             began = seen_at(event.started_at, at)
             queue = tuple(sorted((*session.queue, (began, event.turn_id))))
@@ -451,15 +452,11 @@ def _turn_changes(session: Session, event: TurnEvent, version: int, at: int) -> 
         case TurnStarted():
             return {"turn_count": session.turn_count + 1}
         case TurnAdvanced(active=True):
-            return _live(session, event.turn_id, event.phase, version)
+            return _live(session, event, version)
         case TurnSettled():
             return _settled(session, event, version)
         case TurnRevived():
-            changes = _live(session, event.turn_id, event.phase, version)
-            if event.queued_turn_id:
-                changes["queue"] = tuple(
-                    sorted((*changes["queue"], (event.queued_began, event.queued_turn_id)))
-                )
+            changes = _live(session, event, version)
             if event.awaiting:
                 changes["awaiting"] = (*session.awaiting, event.turn_id)
             return changes
@@ -473,9 +470,16 @@ def _turn_changes(session: Session, event: TurnEvent, version: int, at: int) -> 
             assert_never(event)
 
 
-def _live(session: Session, turn: TurnId, phase: str, version: int) -> dict[str, Any]:
-    queue = tuple(entry for entry in session.queue if entry[1] != turn)
-    return {"active_turn": turn, "live_phase": phase, "queue": queue, "own_version": version}
+def _live(session: Session, event: TurnStarted | TurnAdvanced | TurnRevived, version: int) -> dict[str, Any]:
+    queue = [entry for entry in session.queue if entry[1] != event.turn_id]
+    if event.queued_turn_id:
+        queue.append((event.queued_began, event.queued_turn_id))
+    return {
+        "active_turn": event.turn_id,
+        "live_phase": event.phase,
+        "queue": tuple(sorted(queue)),
+        "own_version": version,
+    }
 
 
 def _settled(session: Session, event: TurnSettled, version: int) -> dict[str, Any]:
@@ -483,15 +487,16 @@ def _settled(session: Session, event: TurnSettled, version: int) -> dict[str, An
     changes: dict[str, Any] = {
         "queue": tuple(entry for entry in session.queue if entry[1] not in gone),
         "awaiting": tuple(turn for turn in session.awaiting if turn != event.turn_id),
-        "last_end": TurnEnd(
-            turn_id=event.turn_id,
-            outcome=event.outcome,
-            settled_at=event.settled_at,
-            provisional=event.provisional,
-        ),
-        "last_end_version": version,
-        "own_version": version,
     }
+    if event.is_past:
+        return changes
+    changes["last_end"] = TurnEnd(
+        turn_id=event.turn_id,
+        outcome=event.outcome,
+        settled_at=event.settled_at,
+        provisional=event.provisional,
+    )
+    changes |= {"last_end_version": version, "own_version": version}
     if event.turn_id == session.active_turn:
         changes["active_turn"] = event.next_turn_id
         changes["live_phase"] = "submitted" if event.next_turn_id else ""
@@ -516,7 +521,7 @@ def _children(session: Session, event: ChildEvent) -> dict[SessionId, TurnId]:
 def _own_changes(session: Session, event: OwnEvent, version: int, at: int) -> dict[str, Any]:
     match event:
         case RecordKept():
-            return {}
+            return {"kept": {**session.kept, event.import_id: event.offset + event.length}}
         case Imported():
             return {"imports": {**session.imports, event.import_id: event.read_to}}
         case Opened():
@@ -530,7 +535,7 @@ def _own_changes(session: Session, event: OwnEvent, version: int, at: int) -> di
         case StatusReported():
             changes = _named(event)
             if event.lifecycle_status:
-                changes["status_at"] = seen_at(event.occurred_at, at)
+                changes["status_at"] = max(session.status_at, seen_at(event.occurred_at or at, at))
             if event.current_phase:
                 changes["phase_version"] = version
         case Resumed():

@@ -1,16 +1,17 @@
 """What a report about a session, or a command on it, makes happen (SPEC S1-S12, C1, R5)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from domain.errors import Rejected
 from domain.event import is_older
-from domain.ids import SessionId
+from domain.ids import MessageId, SessionId
 from domain.interaction_rules import report_interaction
 from domain.jsontext import same
 from domain.message_rules import report_message
-from domain.reports import MessageReport, MessageUpdate, StateReport
+from domain.provider_rules import report_provider_turn
+from domain.reports import InteractionReport, MessageReport, MessageUpdate, StateReport, TurnReport
 from domain.session import (
     RELATIONS,
     ContextChanged,
@@ -22,9 +23,10 @@ from domain.session import (
     Timed,
     Titled,
     Unpinned,
+    display_status,
 )
-from domain.turn_rules import introduce, meaning_of, report_provider_turn, report_turn
-from domain.vocabulary import DEFAULT_ORIGIN, lifecycle_end
+from domain.turn_rules import introduce, is_end, report_turn
+from domain.vocabulary import DEFAULT_ORIGIN, display_of, lifecycle_end
 from domain.work import Draft, Outcome, applied, ignored
 
 _DETAILS = (
@@ -65,7 +67,8 @@ def report_messages(draft: Draft, report: MessageReport) -> Answer:
     if not draft.state.opened and any(_can_begin(update) for update in report.updates):
         open_session(
             draft,
-            origin=report.session_origin or report.source.session_origin,
+            origin=report.origin,
+            user_id=report.user_id,
             agent_target_id=report.agent_target_id or report.source.agent_target_id,
             device_id=report.device_id or report.source.device_id,
             provider=report.source.provider,
@@ -84,8 +87,9 @@ def _refused(draft: Draft, report: StateReport) -> Outcome | None:
     session = draft.state.session
     if draft.state.is_deleted:
         return ignored("session", session, "deleted")
-    root = draft.state.root_session or SessionId(report.state.root_agent_session_id)
-    if root and root != session and draft.work.session(root).state.is_deleted:
+    root = SessionId(report.state.root_agent_session_id)
+    is_new = root not in ("", session, draft.state.root_session)
+    if is_new and draft.work.session(root).state.is_deleted:
         return ignored("session", session, "deleted")
     return None
 
@@ -213,7 +217,7 @@ def _report_context(draft: Draft, report: StateReport, *, stale: bool) -> None:
     if state.runtime_context is not None:
         if not (stale and stored) and not same(state.runtime_context, stored or {}):
             content = {"replaced": state.runtime_context}
-    elif state.runtime_context_patch is not None and not stale:
+    elif state.runtime_context_patch is not None and not (stale and stored):
         patch, known = state.runtime_context_patch, stored or {}
         unset = [key for key in patch.unset if key in known]
         changed = {
@@ -247,7 +251,7 @@ def _report_status(draft: Draft, report: StateReport, *, stale: bool) -> None:
             not stale or ends or not stored.lifecycle_status
         ):
             facts["lifecycle_status"] = state.lifecycle_status
-        if state.current_phase != stored.current_phase and not (stale and stored.current_phase):
+        if _is_phase_news(draft, state.current_phase) and not (stale and stored.current_phase):
             facts["current_phase"] = state.current_phase
     facts = {name: value for name, value in facts.items() if value}
     content = {}
@@ -255,6 +259,15 @@ def _report_status(draft: Draft, report: StateReport, *, stale: bool) -> None:
         content["lastError"] = state.last_error
     if facts or content:
         draft.add(StatusReported(occurred_at=state.occurred_at_unix_ms, content=content or None, **facts))
+
+
+def _is_phase_news(draft: Draft, phase: str) -> bool:
+    """A phase is news when it differs, or when a turn has ended since it was told and hides it (SPEC S6)."""
+    stored = draft.state
+    if phase != stored.current_phase:
+        return True
+    is_hidden = stored.phase_version < stored.last_end_version
+    return is_hidden and display_of(phase) not in (None, display_status(stored))
 
 
 def _report_times(draft: Draft, report: StateReport, *, is_accompanied: bool) -> None:
@@ -286,25 +299,42 @@ def _report_parts(draft: Draft, report: StateReport, outcomes: list[Outcome]) ->
     """
     state = report.state
     occurred_at = state.occurred_at_unix_ms
-    messages, interactions = list(state.messages), list(state.all_interactions)
+    updates = _by_turn(draft, state.messages)
+    asked: dict[str, list[InteractionReport]] = {}
+    for one in state.all_interactions:
+        asked.setdefault(one.turn_id, []).append(one)
 
-    def take(turn_id: str | None) -> None:
-        for asked in [one for one in interactions if turn_id in (None, one.turn_id)]:
-            interactions.remove(asked)
-            outcomes.append(report_interaction(draft, asked, occurred_at))
-        for update in [one for one in messages if turn_id in (None, one.turn_id)]:
-            messages.remove(update)
-            outcomes.append(report_message(draft, update))
+    def take(turn_id: str) -> None:
+        outcomes.extend(report_interaction(draft, one, occurred_at) for one in asked.pop(turn_id, []))
+        outcomes.extend(report_message(draft, update) for update in updates.pop(turn_id, []))
 
-    for turn in state.all_turns:
-        meaning = meaning_of(turn)
-        if meaning and meaning[0] == "settled":
+    for turn in _ends_first(state.all_turns):
+        if is_end(turn):
             introduce(draft, turn, occurred_at)
             take(turn.turn_id)
         outcomes.append(report_turn(draft, turn, occurred_at))
     if state.root_provider_turn:
         outcomes.append(report_provider_turn(draft, state.root_provider_turn, occurred_at))
-    take(None)
+    for turn_id in [*asked, *updates]:
+        take(turn_id)
+
+
+def _by_turn(draft: Draft, updates: Iterable[MessageUpdate]) -> dict[str, list[MessageUpdate]]:
+    """Message updates by the turn of their message, which need not stand in each of them."""
+    turns: dict[str, str] = {}
+    found: dict[str, list[MessageUpdate]] = {}
+    for update in updates:
+        known = draft.message(MessageId(update.message_id)) if update.message_id else None
+        turn_id = turns.get(update.message_id) or (known.turn_id if known else "") or update.turn_id
+        turns[update.message_id] = turn_id
+        found.setdefault(turn_id, []).append(update)
+    return found
+
+
+def _ends_first(turns: Sequence[TurnReport]) -> list[TurnReport]:
+    """The turns in their order, but those that end before those that go on: an end displaces nothing."""
+    ending = {turn.turn_id for turn in turns if is_end(turn)}
+    return sorted(turns, key=lambda turn: turn.turn_id not in ending)
 
 
 def set_title(draft: Draft, title: str) -> Outcome:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from domain.errors import Rejected
 from domain.ids import MessageId, SessionId, TurnId, named_id
 from domain.message import MessageAdded
+from domain.provider_rules import settle_ready
 from domain.session import (
-    RELATIONS,
     ChildActive,
     ChildLinked,
     ChildQuiet,
@@ -15,8 +15,8 @@ from domain.session import (
     Restored,
     Session,
 )
-from domain.turn_rules import holds_children, settle
-from domain.vocabulary import outcome_of
+from domain.turn_ends import settle
+from domain.vocabulary import EndCause
 from domain.work import Draft, Outcome, Work, applied, ignored
 
 Tree = Sequence[Session]
@@ -24,59 +24,46 @@ Tree = Sequence[Session]
 
 
 def finish(work: Work) -> None:
-    """Bring roots up to date with what the command changed in their children, and settle what waits.
+    """Settle what waits, and bring roots up to date with what the command changed in their children.
 
     Every command ends here, so after every command a turn whose provider part is completed and that no
-    child holds is settled (SPEC T8).
+    child holds is settled (SPEC T8). A root may be somebody's child in turn.
     """
-    for draft in list(work.drafts.values()):
-        _tell_root(work, draft)
-    for draft in list(work.drafts.values()):
+    waiting = list(work.drafts.values())
+    while waiting:
+        draft = waiting.pop(0)
         settle_ready(draft)
+        root = _tell_root(work, draft)
+        if root is not None and root not in waiting:
+            waiting.append(root)
 
 
-def _tell_root(work: Work, child: Draft) -> None:
+def _tell_root(work: Work, child: Draft) -> Draft | None:
+    """Store in the root's own stream what it must know of a child (SPEC C7); the root, if that was news."""
     before, after = child.loaded, child.state
     if not after.is_child or before.version == after.version:
-        return
-    linked = any(getattr(before, name) != getattr(after, name) for name in RELATIONS)
-    was_active = before.is_active and before.is_child
-    if not linked and was_active == after.is_active:
-        return
+        return None
+    link = (after.root_session, after.root_turn, after.parent_session, after.parent_tool_call)
+    known = (before.root_session, before.root_turn, before.parent_session, before.parent_tool_call)
+    is_linked = link == work.links.get(after.session, known)
+    if is_linked and before.is_child and before.is_active == after.is_active:
+        return None
     root = work.session(after.root_session)
-    if linked:
-        root.add(
-            ChildLinked(
-                child=after.session,
-                parent=after.parent_session,
-                root_turn=after.root_turn,
-                tool_call=after.parent_tool_call,
-            )
+    version = root.state.version
+    if not is_linked:
+        work.links[after.session] = link
+        linked = ChildLinked(
+            child=after.session,
+            parent=after.parent_session,
+            root_turn=after.root_turn,
+            tool_call=after.parent_tool_call,
         )
-    if after.is_active and not was_active:
+        root.add(linked)
+    if after.is_active and after.session not in root.state.active_children:
         root.add(ChildActive(child=after.session, root_turn=after.root_turn))
-    elif was_active and not after.is_active:
+    elif not after.is_active and after.session in root.state.active_children:
         root.add(ChildQuiet(child=after.session))
-
-
-def settle_ready(draft: Draft) -> None:
-    """Settle each turn whose provider part is completed and that no child at work names."""
-    for turn_id in draft.state.awaiting:
-        if holds_children(draft, turn_id):
-            continue
-        turn = draft.turn(turn_id)
-        assert turn is not None
-        by_itself = draft.loaded.version < turn.version and turn_id not in draft.loaded.awaiting
-        settle(
-            draft,
-            turn_id,
-            outcome_of(turn.provider_outcome) or "completed",
-            draft.now,
-            "reported" if by_itself else "root",
-            provisional=False,
-            error_message=turn.content.get("providerError", ""),
-            error_code=turn.provider_error_code,
-        )
+    return root if root.state.version > version else None
 
 
 # Trees.
@@ -95,10 +82,9 @@ def _depth(by_id: dict[SessionId, Session], anchor: SessionId, session: SessionI
     depth, here = 0, session
     while here != anchor:
         known = by_id.get(here)
-        if known is None or depth > len(by_id):
-            return None
-        if known.root_session == anchor and known.parent_session not in by_id:
-            return depth + 1
+        if known is None or not known.parent_session or depth > len(by_id):
+            # The chain to the top is not known whole: it is below the root that it names.
+            return depth + 1 if by_id[session].root_session == anchor else None
         here, depth = known.parent_session, depth + 1
     return depth
 
@@ -117,8 +103,8 @@ def delete(work: Work, anchor: SessionId, tree: Tree) -> list[Outcome]:
     deepest_first = _deepest_first(tree, anchor, members)
     for member in deepest_first:
         draft = work.session(member.session)
-        settle_all(draft, cause="deleted")
-        _tell_root(work, draft)
+        finish(work)
+        settle_all(draft, "deleted")
         draft.add(Deleted(deletion_id=deletion_id, anchor=anchor, **_root_ids(draft.state)))  # type: ignore[arg-type]
     return [applied("session", member.session) for member in deepest_first]
 
@@ -136,6 +122,9 @@ def restore(work: Work, anchor: SessionId, tree: Tree) -> list[Outcome]:
     if not named.deleted_at:
         return [ignored("session", anchor, "duplicate" if named.opened else "unknown")]
     root = named.root_session if named.is_child else anchor
+    above = [one for one in tree if one.session in (named.root_session, named.parent_session)]
+    if any(one.is_deleted and one.deletion_id != named.deletion_id for one in above):
+        return [ignored("session", anchor, "root_deleted")]
     members = [
         session
         for session in _with_descendants(tree, root)
@@ -154,10 +143,13 @@ def purge(work: Work, anchor: SessionId, tree: Tree) -> list[Outcome]:
         return [ignored("session", anchor, "duplicate" if named.state.opened else "unknown")]
     deletion_id = named.state.deletion_id or named_id("purge", work.room, anchor, str(named.state.version))
     members = [session for session in _with_descendants(tree, anchor) if not session.purged]
+    for member in _deepest_first(tree, anchor, members):
+        draft = work.session(member.session)
+        finish(work)
+        settle_all(draft, "deleted")
+    finish(work)
     for member in members:
         draft = work.session(member.session)
-        settle_all(draft, cause="deleted")
-        _tell_root(work, draft)
         draft.add(
             Purged(
                 deletion_id=deletion_id,
@@ -172,14 +164,14 @@ def purge(work: Work, anchor: SessionId, tree: Tree) -> list[Outcome]:
 # Ends that nobody reported.
 
 
-def settle_all(draft: Draft, cause: str) -> list[TurnId]:
+def settle_all(draft: Draft, cause: EndCause) -> list[TurnId]:
     """End every live or queued turn provisionally, the queued ones first, so that none becomes live."""
     state = draft.state
     turns = [entry[1] for entry in state.queue]
     if state.active_turn:
         turns.append(state.active_turn)
     for turn_id in turns:
-        settle(draft, turn_id, "interrupted", draft.now, cause, provisional=True, promote=False)  # type: ignore[arg-type]
+        settle(draft, turn_id, "interrupted", draft.now, cause, provisional=True, promote=False)
     return turns
 
 
@@ -187,7 +179,7 @@ def settle_stale(draft: Draft) -> list[Outcome]:
     """Settle what a host left over when it died, and say so in the session (SPEC T7)."""
     if draft.state.is_deleted:
         return []
-    turns = settle_all(draft, cause="stale")
+    turns = settle_all(draft, "stale")
     if not turns:
         return []
     session = draft.state.session

@@ -20,6 +20,9 @@ class TurnStarted(Reported):
     origin: str = ""
     started_at: int = 0
     backfilled: bool = False
+    queued_turn_id: TurnId = TurnId("")
+    """The merely submitted turn that was live and goes back to the queue."""
+    queued_began: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,9 @@ class TurnAdvanced(Reported):
     turn_id: TurnId
     phase: Phase
     active: bool = False
+    queued_turn_id: TurnId = TurnId("")
+    """The merely submitted turn that was live and goes back to the queue."""
+    queued_began: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,8 @@ class TurnSettled(Reported):
     final_message_id: MessageId | None = None
     next_turn_id: TurnId = TurnId("")
     """The queued turn that becomes live."""
+    is_past: bool = False
+    """A later turn has ended since: the session's last end stays what it is."""
     error_code: str = ""
 
 
@@ -122,6 +130,8 @@ class Turn:
 
     turn_id: TurnId
     phase: Phase
+    ended_phase: str = ""
+    """The phase it was in when it settled."""
     outcome: Outcome | None = None
     cause: str = ""
     provisional: bool = False
@@ -142,6 +152,8 @@ class Turn:
     provider_outcome: str = ""
     provider_completed_command: Mapping[str, Any] | None = None
     provider_error_code: str = ""
+    provider_at: int = 0
+    """When the provider's part was reported last, as far as it said."""
     version: int = 0
     """Stream version of its last event."""
     content: Content = field(default_factory=dict)
@@ -182,6 +194,7 @@ def evolve_turn(turn: Turn | None, event: TurnEvent, version: int, at: int) -> T
             return replace(
                 turn,
                 phase="settled",
+                ended_phase=turn.ended_phase if turn.is_settled else turn.phase,
                 outcome=event.outcome,
                 cause=event.cause,
                 provisional=event.provisional,
@@ -195,6 +208,7 @@ def evolve_turn(turn: Turn | None, event: TurnEvent, version: int, at: int) -> T
             return replace(
                 turn,
                 phase=event.phase,
+                ended_phase="",
                 phase_at=max(turn.phase_at, seen_at(event.occurred_at, at)),
                 outcome=None,
                 cause="",
@@ -218,12 +232,12 @@ def evolve_turn(turn: Turn | None, event: TurnEvent, version: int, at: int) -> T
         case TurnCancelRequested():
             return replace(turn, cancel_requested_at=event.requested_at, version=version)
         case ProviderTurnReported():
-            return _evolve_provider(turn, event, version)
+            return _evolve_provider(turn, event, version, at)
         case _:
             assert_never(event)
 
 
-def _evolve_provider(turn: Turn, event: ProviderTurnReported, version: int) -> Turn:
+def _evolve_provider(turn: Turn, event: ProviderTurnReported, version: int, at: int) -> Turn:
     written = event.content or {}
     content = dict(turn.content)
     if "binding" in written:
@@ -239,6 +253,7 @@ def _evolve_provider(turn: Turn, event: ProviderTurnReported, version: int) -> T
         provider_completed_command=event.completed_command
         or (None if is_other else turn.provider_completed_command),
         provider_error_code=event.error_code or ("" if is_other else turn.provider_error_code),
+        provider_at=seen_at(event.occurred_at, at),
         content=content,
         version=version,
     )

@@ -183,6 +183,9 @@ class Draft:
     _messages: dict[MessageId, Message] = field(default_factory=dict)
     _interactions: dict[tuple[TurnId, RequestId], Interaction] = field(default_factory=dict)
     _parts: dict[MessageId, list[tuple[MessageEvent, Content]]] = field(default_factory=dict)
+    _payloads: dict[MessageId, dict[str, Any]] = field(default_factory=dict)
+    gaps: dict[str, int] = field(default_factory=dict)
+    """Messages of which this command missed a part, with the offset where their texts end (SPEC M5)."""
 
     def __post_init__(self) -> None:
         self.state = self.loaded
@@ -264,8 +267,9 @@ class Draft:
         parts = self._parts.get(message, [])
         if parts and isinstance(parts[0][0], MessageAdded):
             return join_parts(parts)
-        stored = self.stored.payload(message)
-        return join_parts([(_BASE, {"payload": stored}), *parts])
+        if message not in self._payloads:
+            self._payloads[message] = self.stored.payload(message)
+        return join_parts([(_BASE, {"payload": self._payloads[message]}), *parts])
 
     def appended(self, message: MessageId, occurred_at: int) -> Sequence[str]:
         """The texts that reports of that very time added to the message's text."""
@@ -336,6 +340,8 @@ class Work:
     source: Source | None = None
     decided: list[Decided] = field(default_factory=list)
     drafts: dict[SessionId, Draft] = field(default_factory=dict)
+    links: dict[SessionId, tuple[str, ...]] = field(default_factory=dict)
+    """What this command has told the roots of children that it related."""
 
     def session(self, session: SessionId) -> Draft:
         """The draft of a session, loaded when first asked for."""
