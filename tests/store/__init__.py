@@ -1,0 +1,1 @@
+"""What a store promises, over every database."""
