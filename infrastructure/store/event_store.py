@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Final
 
 from application.ports import (
@@ -206,12 +206,14 @@ class Snapshots:
         self._writer = writer
         self._due: SimpleQueue[Session | None] = SimpleQueue()
         self._thread: Thread | None = None
+        self._start = Lock()
 
     def take(self, state: Session) -> None:
         """Let the thread take a snapshot; started with the first one."""
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="reprise-snapshots", daemon=True)
-            self._thread.start()
+        with self._start:
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="reprise-snapshots", daemon=True)
+                self._thread.start()
         self._due.put(state)
 
     def _run(self) -> None:

@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from threading import Lock
 from typing import Any, Final, cast
 
@@ -18,7 +18,7 @@ from domain.delta import CommitDelta, CommittedDelta, delta_of
 from domain.delta import Committed as CommittedEvent
 from domain.errors import VersionConflict
 from domain.ids import Position, RoomId, SessionId, StreamId, TransactionId, session_stream, transaction_id
-from domain.session import Purged, Session, SessionEvent, evolve
+from domain.session import Purged, Session, SessionEvent, TurnEnd, evolve
 from domain.work import Stored, Work
 from infrastructure.crashpoints import crashpoint
 from infrastructure.store.codec import pack
@@ -32,6 +32,12 @@ COMMANDS_KEPT_MS: Final = 24 * 60 * 60 * 1_000
 """How long a committed command's id is remembered (SPEC C4)."""
 SNAPSHOT_EVERY: Final = 500
 """Events of a stream between two snapshots."""
+SNAPSHOT_MEANING: Final = 1
+"""Raise it when a field of the state comes to mean something else; a field's coming or going shows itself."""
+SNAPSHOT_SCHEMA: Final = jsontext.digest(
+    [SNAPSHOT_MEANING, *(one.name for kind in (Session, TurnEnd) for one in fields(kind))]
+)
+"""Which states a snapshot of this release holds; others are passed over."""
 
 
 class States:
@@ -59,13 +65,26 @@ class States:
 def load_state(tables: Tables, room: RoomId, session: SessionId, known: Session | None = None) -> Session:
     """The state as of now: from a state known before, or the last snapshot, and the events behind it."""
     stream = session_stream(room, session)
-    state = known or Session(room=room, session=session)
-    if known is None and (snapshot := tables.snapshot(stream)):
-        state = session_state(jsontext.from_bytes(snapshot[1]))
+    state = known or _snapshot(tables, stream) or Session(room=room, session=session)
     for stored in tables.stream(stream, state.version):
         opened = unseal(stored.record.topic, stored.record.facts)
         state = evolve(state, cast("SessionEvent", opened.event), opened.envelope.recorded_at)
     return state
+
+
+def _snapshot(tables: Tables, stream: StreamId) -> Session | None:
+    """The state of the last snapshot; None when there is none that this release can read."""
+    found = tables.snapshot(stream)
+    if found is None:
+        return None
+    version, kept = found
+    try:
+        snapshot = jsontext.from_bytes(kept)
+        state = session_state(snapshot["state"]) if snapshot["schema"] == SNAPSHOT_SCHEMA else None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    fits = state and state.version == version and session_stream(state.room, state.session) == stream
+    return state if fits else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +175,8 @@ class Writer:
         """Keep a state, so that who loads the stream next folds only what came behind it."""
         with self._database.write() as tables:
             stream = session_stream(state.room, state.session)
-            tables.put_snapshot(stream, state.version, jsontext.to_bytes(pack(state)))
+            kept = {"schema": SNAPSHOT_SCHEMA, "state": pack(state)}
+            tables.put_snapshot(stream, state.version, jsontext.to_bytes(kept))
 
     def _store(self, tables: Tables, decision: Decision, work: Work) -> Committed:
         heads = _heads(tables, work)
