@@ -1,7 +1,7 @@
 """Hands deltas over to observers: at least once, in commit order inside a room (SPEC section 8)."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from application.ports import Deliveries, Observer
@@ -24,7 +24,7 @@ class Delivery:
     on_failure: OnFailure
     lock: AbstractContextManager[object]
     """Held while observers are called, by one thread at a time; that thread may take it again."""
-    _is_notifying: bool = False
+    _is_calling: bool = False
     _observers: dict[str, Observer] = field(default_factory=dict)
     _seen: dict[str, Position] = field(default_factory=dict)
     """How far each observer was handed, or refused, what came live."""
@@ -34,9 +34,10 @@ class Delivery:
 
         A new subscription begins behind `after`, by default at the end.
         """
+        # In this order, so that what is committed meanwhile comes live and holds nothing up.
+        self._seen[name] = self.deliveries.end()
         self.deliveries.subscribe(name, after)
         self._observers[name] = observer
-        self._seen[name] = self.deliveries.end()
 
     @property
     def has_observers(self) -> bool:
@@ -49,28 +50,42 @@ class Delivery:
         handed over when it has returned.
         """
         with self.lock:
-            if self._is_notifying:
+            if self._is_calling:
                 return
-            self._is_notifying = True
-            try:
-                for name, observer in list(self._observers.items()):
-                    self._notify(name, observer)
-            finally:
-                self._is_notifying = False
+            with self._calling():
+                while any(self._notify(name, observer) for name, observer in list(self._observers.items())):
+                    pass  # One of them may have committed after another had its turn.
 
-    def _notify(self, name: str, observer: Observer) -> None:
-        while page := self.deliveries.pending(name, self._seen[name], PAGE_MAX):
-            for delta in page:
-                self._seen[name] = delta.last_position
-                if not self.deliveries.has_pending_before(name, delta.room, delta.last_position):
-                    self._hand_over(name, observer, delta)
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """While observers are called; what they commit themselves has to wait until they have returned."""
+        with self.lock:
+            was_calling, self._is_calling = self._is_calling, True
+            try:
+                yield
+            finally:
+                self._is_calling = was_calling
+
+    def _notify(self, name: str, observer: Observer) -> bool:
+        """Hand over a page of what is new; whether there was any."""
+        page = self.deliveries.pending(name, self._seen[name], PAGE_MAX)
+        for delta in page:
+            self._seen[name] = delta.last_position
+            if not self.deliveries.has_pending_before(name, delta.room, delta.last_position):
+                self._hand_over(name, observer, delta)
+        return bool(page)
 
     def redeliver(self, name: str) -> int:
         """Hand over all that is pending, oldest first; how many deltas were taken.
 
         The first failure of a room holds the rest of that room, and no other.
         """
-        observer = self._observer(name)
+        with self._calling():
+            taken = self._redeliver(name, self._observer(name))
+        self.notify()
+        return taken
+
+    def _redeliver(self, name: str, observer: Observer) -> int:
         held: set[str] = set()
         after, taken = Position(0), 0
         while page := self.deliveries.pending(name, after, PAGE_MAX):
@@ -87,9 +102,12 @@ class Delivery:
 
     def redeliver_one(self, name: str, delta: CommittedDelta) -> bool:
         """Hand over one delta, whether or not it was before; marks it if it was its room's next."""
-        is_next = not self.deliveries.has_pending_before(name, delta.room, delta.last_position)
-        pending = any(one.transaction_id == delta.transaction_id for one in self._next_of(name, delta))
-        return self._hand_over(name, self._observer(name), delta, marks=is_next and pending)
+        with self._calling():
+            is_next = not self.deliveries.has_pending_before(name, delta.room, delta.last_position)
+            pending = any(one.transaction_id == delta.transaction_id for one in self._next_of(name, delta))
+            taken = self._hand_over(name, self._observer(name), delta, marks=is_next and pending)
+        self.notify()
+        return taken
 
     def _next_of(self, name: str, delta: CommittedDelta) -> list[CommittedDelta]:
         return list(self.deliveries.pending(name, Position(delta.first_position - 1), 1))
