@@ -1,0 +1,137 @@
+"""What verbs have in common: which store, which session, JSON or text."""
+
+import sys
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import click
+
+from infrastructure import settings
+from infrastructure.cli.text import shown
+
+if TYPE_CHECKING:
+    from application.ledger import Ledger
+    from infrastructure.main import ObserverFailures
+
+_DB: Final = "reprise.db"
+SUGGESTIONS_MAX: Final = 3
+
+
+def _remember(context: click.Context, _: click.Parameter, url: str | None) -> None:
+    if url is not None:
+        context.meta[_DB] = url
+
+
+db_option = click.option(
+    "--db",
+    metavar="URL",
+    expose_value=False,
+    callback=_remember,
+    help="The store, such as sqlite:///path/to/file.db; may stand before or behind the verb.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON, one object per line.")
+room_option = click.option(
+    "--room", default="", metavar="ROOM", help="The session's room; needed only when several have its id."
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would happen, and store nothing.")
+
+
+def database_url() -> str:
+    """The store that the command line or the environment names."""
+    return settings.database_url(click.get_current_context().meta.get(_DB))
+
+
+@contextmanager
+def opened(
+    *, makes: bool = False, tries: bool = False, failures: "ObserverFailures | None" = None
+) -> "Iterator[Ledger]":
+    """The ledger, as long as the verb runs.
+
+    A store that is not there is started only by a verb that `makes` one; a verb that `tries` what another
+    run will do gets an empty one that is gone afterwards.
+    """
+    from domain.errors import NotFound
+    from infrastructure.main import open_ledger
+
+    _log_to_stderr()
+    url = database_url()
+    file = settings.database_file(url)
+    if file and not file.exists():
+        if tries:
+            url = settings.MEMORY
+        elif not makes:
+            raise NotFound(f"{file}: no store there; `reprise import` makes one")
+        elif file == settings.default_database():
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open_ledger(url, failures=failures) as ledger:
+        yield ledger
+
+
+def decides_only(ledger: "Ledger") -> "Ledger":
+    """The same ledger, whose commands answer what they would do and store nothing."""
+    from dataclasses import replace
+
+    from application.ports import Committed, Decide, Decision, Store
+
+    class Undecided:
+        def submit(self, decide: Decide) -> Committed:
+            return ledger.store.submit(lambda load: Decision(decide(load).answer))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ledger.store, name)
+
+    return replace(ledger, store=cast("Store", Undecided()))
+
+
+def room_of(ledger: "Ledger", session: str, room: str) -> str:
+    """The room of the session that a verb names; raises NotFound, with ids that look like it."""
+    from domain.errors import NotFound
+    from domain.ids import SessionId
+
+    rooms = ledger.store.rooms_of(SessionId(session))
+    # Of a purged session the history is all that is left.
+    if room in rooms or (room and any(True for _ in ledger.events(room, session))):
+        return room
+    if rooms and not room:
+        return ledger.room_of(session)
+    if rooms:
+        raise NotFound(f"no session {session} in room {room}; it is in {', '.join(rooms)}")
+    like = _like(ledger, session)
+    raise NotFound(f"no session {session}" + (f"; is it {' or '.join(like)}?" if like else ""))
+
+
+def _like(ledger: "Ledger", session: str) -> list[str]:
+    from difflib import get_close_matches
+
+    ids = [summary.session for summary in ledger.sessions(deleted=True)]
+    begun = [id_ for id_ in ids if session and id_.startswith(session)]
+    return (begun or get_close_matches(session, ids))[:SUGGESTIONS_MAX]
+
+
+def _log_to_stderr() -> None:
+    """Log lines are JSON, or coloured text when a person looks at them."""
+    import structlog
+
+    def harmless(_: object, __: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        return {key: shown(value) if isinstance(value, str) else value for key, value in fields.items()}
+
+    processors: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if sys.stderr.isatty():
+        processors += [harmless, structlog.dev.ConsoleRenderer(colors=_may_colour())]
+    else:
+        processors.append(structlog.processors.JSONRenderer())
+    structlog.configure(
+        processors=processors,
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _may_colour() -> bool:
+    import os
+
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,54 @@
+"""What a user can set: an option of the command, else the environment, else a default."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from domain.errors import RepriseError
+
+DATABASE_URL: Final = "REPRISE_DATABASE_URL"
+DATA_FOLDER: Final = "XDG_DATA_HOME"
+CLAUDE_FOLDER: Final = "CLAUDE_CONFIG_DIR"
+
+VARIABLES: Final[Mapping[str, str]] = {
+    DATABASE_URL: "the store, as --db names it",
+    DATA_FOLDER: "where the store lies that nothing names (~/.local/share)",
+    CLAUDE_FOLDER: "Claude Code's folder, when it is not ~/.claude",
+}
+"""The environment variables that are read, and what each is for."""
+
+SQLITE: Final = "sqlite:///"
+MEMORY: Final = "memory://"
+DATABASE_FILE: Final = "reprise.db"
+
+
+class BadSetting(RepriseError):
+    """A setting has a value that means nothing."""
+
+
+def database_url(option: str | None) -> str:
+    """Where the store is; a URL is not repeated in an error, because it may hold a password."""
+    for source, url in (("--db", option), (DATABASE_URL, os.environ.get(DATABASE_URL))):
+        if url and url.strip():
+            if url == MEMORY or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
+                return url
+            raise BadSetting(f"{source} names no store; give {SQLITE}path/to/file.db or {MEMORY}")
+    return f"{SQLITE}{default_database()}"
+
+
+def database_file(url: str) -> Path | None:
+    """The file that a store is in; None for one in memory."""
+    return None if url == MEMORY else Path(url.removeprefix(SQLITE)).expanduser()
+
+
+def default_database() -> Path:
+    """The file under the user's data folder (`XDG_DATA_HOME`)."""
+    from platformdirs import user_data_path
+
+    return user_data_path("reprise", appauthor=False) / DATABASE_FILE
+
+
+def claude_folder() -> Path:
+    """Where Claude Code keeps what it knows."""
+    return Path(os.environ.get(CLAUDE_FOLDER) or "~/.claude").expanduser()
