@@ -1,0 +1,1 @@
+"""The seed documents, test by test, under their names."""
