@@ -158,6 +158,11 @@ def _count(value: object) -> int:
     return number
 
 
+def _time(value: object) -> int:
+    """Unix milliseconds; a time before 1970 is as unknown as none."""
+    return max(_integer(value), 0)
+
+
 def _offset(value: object) -> int | None:
     """Where a delta starts; blank means unknown, which is not the beginning."""
     if value is None or (isinstance(value, str) and not value.strip()):
@@ -243,6 +248,7 @@ Trimmed = Annotated[str, PlainValidator(_trimmed)]
 Id = Annotated[str, PlainValidator(_id)]
 Word = Annotated[str, PlainValidator(_word)]
 Integer = Annotated[int, PlainValidator(_integer)]
+Time = Annotated[int, PlainValidator(_time)]
 Flag = Annotated[bool, PlainValidator(_flag)]
 JsonObject = Annotated[dict[str, Any] | None, PlainValidator(_object)]
 
@@ -266,7 +272,7 @@ class Source(_Shape):
 
     provider: Word = ""
     provider_session_id: Id = ""
-    session_created_at_unix_ms: Integer = 0
+    session_created_at_unix_ms: Time = 0
     agent_id: Id = ""
     agent_target_id: Id = ""
     device_id: Id = ""
@@ -318,8 +324,8 @@ class TurnReport(_Shape):
     error_code: Word = Field(
         default="", validation_alias=AliasChoices("errorCode", AliasPath("error", "code"))
     )
-    started_at_unix_ms: Integer = 0
-    completed_at_unix_ms: Integer = 0
+    started_at_unix_ms: Time = 0
+    completed_at_unix_ms: Time = 0
     final_assistant_message_id: Id = ""
     # The last four are kept as data and decide nothing.
     active_turn_id: Id = ""
@@ -368,9 +374,9 @@ class MessageUpdate(_Shape):
     """Code points of the joined text before the delta."""
     payload: JsonObject = None
     usage: Annotated[dict[str, int] | None, PlainValidator(_usage)] = None
-    occurred_at_unix_ms: Integer = 0
-    started_at_unix_ms: Integer = 0
-    completed_at_unix_ms: Integer = 0
+    occurred_at_unix_ms: Time = 0
+    started_at_unix_ms: Time = 0
+    completed_at_unix_ms: Time = 0
 
 
 Turns = Annotated[tuple[TurnReport, ...], FailFast(), BeforeValidator(_items)]
@@ -401,9 +407,9 @@ class SessionState(_Shape):
     lifecycle_status: Word = ""
     current_phase: Word = ""
     last_error: ErrorText = ""
-    occurred_at_unix_ms: Integer = 0
-    started_at_unix_ms: Integer = 0
-    ended_at_unix_ms: Integer = 0
+    occurred_at_unix_ms: Time = 0
+    started_at_unix_ms: Time = 0
+    ended_at_unix_ms: Time = 0
     turn: TurnReport | None = None
     root_provider_turn: ProviderTurnReport | None = None
     interaction_transition: InteractionReport | None = None

@@ -462,7 +462,19 @@ def test_hostile_text_is_accepted_in_everything_that_is_not_a_name() -> None:
     ],
 )
 def test_integers_may_be_numbers_or_decimal_text(sent: object, read: int) -> None:
-    assert state_of(occurredAtUnixMs=sent).occurred_at_unix_ms == read
+    turn = state_of(turn={"turnId": "t", "sourceGoalRevision": sent}).turn
+    assert turn is not None
+    assert turn.source_goal_revision == read
+
+
+@pytest.mark.parametrize("sent", [-1, "-1", -(2**63), 0, None])
+def test_a_time_before_1970_is_unknown(sent: object) -> None:
+    """R4: A time below 0 counts as none."""
+    state = state_of(occurredAtUnixMs=sent, turn={"turnId": "t", "completedAtUnixMs": sent})
+
+    assert state.turn is not None
+    assert (state.occurred_at_unix_ms, state.turn.completed_at_unix_ms) == (0, 0)
+    assert update_of(startedAtUnixMs=sent).started_at_unix_ms == 0
 
 
 @pytest.mark.parametrize(
