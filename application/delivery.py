@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from application.ports import Deliveries, Observer
 from domain.delta import CommittedDelta
 from domain.errors import NotFound
-from domain.ids import Position
+from domain.ids import Position, RoomId
 
 PAGE_MAX = 100
 """Deltas read from the outbox at once."""
@@ -28,6 +28,8 @@ class Delivery:
     _observers: dict[str, Observer] = field(default_factory=dict)
     _seen: dict[str, Position] = field(default_factory=dict)
     """How far each observer was handed, or refused, what came live."""
+    _held: dict[str, set[RoomId]] = field(default_factory=dict)
+    """Rooms of which something is pending for an observer, so that nothing later may overtake it."""
 
     def subscribe(self, name: str, observer: Observer, after: Position | None) -> None:
         """Hand the observer every delta from here on, live, and what is pending when asked to redeliver.
@@ -37,6 +39,9 @@ class Delivery:
         # In this order, so that what is committed meanwhile comes live and holds nothing up.
         self._seen[name] = self.deliveries.end()
         self.deliveries.subscribe(name, after)
+        self._held[name] = {
+            delta.room for delta in self._pending(name) if delta.last_position <= self._seen[name]
+        }
         self._observers[name] = observer
 
     @property
@@ -71,7 +76,7 @@ class Delivery:
         page = self.deliveries.pending(name, self._seen[name], PAGE_MAX)
         for delta in page:
             self._seen[name] = delta.last_position
-            if not self.deliveries.has_pending_before(name, delta.room, delta.last_position):
+            if delta.room not in self._held[name]:
                 self._hand_over(name, observer, delta)
         return bool(page)
 
@@ -86,31 +91,29 @@ class Delivery:
         return taken
 
     def _redeliver(self, name: str, observer: Observer) -> int:
-        held: set[str] = set()
-        after, taken = Position(0), 0
-        while page := self.deliveries.pending(name, after, PAGE_MAX):
-            for delta in page:
-                after = delta.last_position
-                if delta.room in held:
-                    continue
-                if self._hand_over(name, observer, delta):
-                    taken += 1
-                else:
-                    held.add(delta.room)
-        self._seen[name] = max(self._seen[name], after)
+        held = self._held[name] = set()
+        taken = 0
+        for delta in self._pending(name):
+            self._seen[name] = max(self._seen[name], delta.last_position)
+            taken += delta.room not in held and self._hand_over(name, observer, delta)
         return taken
 
     def redeliver_one(self, name: str, delta: CommittedDelta) -> bool:
         """Hand over one delta, whether or not it was before; marks it if it was its room's next."""
+        observer = self._observer(name)
         with self._calling():
-            is_next = not self.deliveries.has_pending_before(name, delta.room, delta.last_position)
-            pending = any(one.transaction_id == delta.transaction_id for one in self._next_of(name, delta))
-            taken = self._hand_over(name, self._observer(name), delta, marks=is_next and pending)
+            next_ = next((one for one in self._pending(name) if one.room == delta.room), None)
+            is_next = next_ is not None and next_.transaction_id == delta.transaction_id
+            taken = self._hand_over(name, observer, delta, marks=is_next)
         self.notify()
         return taken
 
-    def _next_of(self, name: str, delta: CommittedDelta) -> list[CommittedDelta]:
-        return list(self.deliveries.pending(name, Position(delta.first_position - 1), 1))
+    def _pending(self, name: str) -> Iterator[CommittedDelta]:
+        """All that the subscription has not had, oldest first."""
+        after = Position(0)
+        while page := self.deliveries.pending(name, after, PAGE_MAX):
+            yield from page
+            after = page[-1].last_position
 
     def _observer(self, name: str) -> Observer:
         if name not in self._observers:
@@ -122,6 +125,7 @@ class Delivery:
             observer(delta)
         except Exception as error:
             self.on_failure(name, delta, error)
+            self._held[name].add(delta.room)
             self.deliveries.failed(name, delta.room, str(error) or type(error).__name__)
             return False
         if marks:

@@ -1,7 +1,7 @@
 """What can be asked of the record: reports and commands in, sessions, messages, history and deltas out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from application.delivery import Delivery
@@ -378,7 +378,7 @@ class Ledger:
                 if seen.digest != digest:
                     detail = "this command id was used for another command; take a new one"
                     raise Rejected("conflict", "command", key.id, detail)
-                return Decision(seen.answer, repeats=TransactionId(seen.answer["transactionId"]))
+                return Decision(seen.answer, repeats=seen.position)
             work = Work(room, self.clock.now_ms(), load.session)
             answer = decide_on(work, load)
             return Decision(answer, work, key, digest) if stores else Decision(answer)
@@ -425,11 +425,15 @@ def _state_answer(draft: Draft, answer: Answer) -> Mapping[str, Any]:
 
 def _spelled(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Outcomes as they are answered and remembered: JSON, without what is blank."""
-    return [
-        {
-            ("expectedOffset" if name == "expected_offset" else name): value
-            for name, value in asdict(outcome).items()
-            if value not in ("", None) or name == "id"
-        }
-        for outcome in outcomes
-    ]
+    return [_spelled_one(outcome) for outcome in outcomes]
+
+
+def _spelled_one(outcome: Outcome) -> dict[str, Any]:
+    spelled: dict[str, Any] = {"part": outcome.part, "id": outcome.id, "outcome": outcome.outcome}
+    if outcome.reason:
+        spelled["reason"] = outcome.reason
+    if outcome.word:
+        spelled["word"] = outcome.word
+    if outcome.expected_offset is not None:
+        spelled["expectedOffset"] = outcome.expected_offset
+    return spelled

@@ -38,6 +38,8 @@ class Remembered:
 
     digest: str
     answer: Mapping[str, Any]
+    position: Position
+    """Of its commit's last event."""
 
 
 class Loader(Protocol):
@@ -65,8 +67,8 @@ class Decision:
     key: CommandKey | None = None
     """Remember the answer under this key, if the command commits."""
     digest: str = ""
-    repeats: TransactionId = TransactionId("")
-    """The commit whose answer this repeats."""
+    repeats: Position = Position(0)
+    """The commit whose answer this repeats: the position of its last event."""
 
 
 Decide = Callable[[Loader], Decision]
@@ -221,9 +223,6 @@ class Deliveries(Protocol):
 
     def end(self) -> Position:
         """The position of the last delta."""
-
-    def has_pending_before(self, name: str, room: RoomId, position: Position) -> bool:
-        """Whether an earlier delta of the room still waits, so that this one must not overtake it."""
 
     def outbox(self, *, pending: bool = False) -> Iterator[OutboxEntry]: ...
 

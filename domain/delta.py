@@ -135,7 +135,7 @@ def delta_of(transaction: TransactionId, room: RoomId, events: Sequence[Committe
     if not kept:
         return None
     mutations = tuple(
-        Mutation.model_construct(
+        Mutation(
             mutation_id=f"{transaction}:{number}",
             workspace_id=room,
             agent_session_id=session,

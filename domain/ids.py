@@ -1,6 +1,7 @@
 """Identities and the four number spaces, each a type of its own."""
 
 import json
+from functools import lru_cache
 from typing import NewType
 from uuid import UUID, uuid5
 
@@ -24,10 +25,14 @@ RemoteCursor = NewType("RemoteCursor", int)
 ID_LENGTH_MAX = 512
 """Characters of a room, session, turn, message or request id (SPEC W3)."""
 
+NAMES_KEPT = 10_000
+"""Derived ids that are remembered, since every command asks for the same few again."""
+
 _STREAMS = UUID("6f1d5f0e-3a44-5c6e-9d0b-6c2a7f9b1e55")
 """Name space of stream ids; never changes."""
 
 
+@lru_cache(maxsize=NAMES_KEPT)
 def stream_id(kind: str, *keys: str) -> StreamId:
     """The stream of an aggregate: a function of its kind and keys, so it exists once (SPEC R2)."""
     return StreamId(f"{kind}-{uuid5(_STREAMS, json.dumps([kind, *keys], separators=(',', ':')))}")
@@ -40,7 +45,12 @@ def session_stream(room: RoomId, session: SessionId) -> StreamId:
 
 def transaction_id(store_id: str, stream: StreamId, version: int) -> TransactionId:
     """The id of the commit whose first event stands at `version` of `stream` (SPEC D5)."""
-    return TransactionId(str(uuid5(UUID(store_id), f"{stream}@{version}")))
+    return TransactionId(str(uuid5(_name_space(store_id), f"{stream}@{version}")))
+
+
+@lru_cache(maxsize=8)
+def _name_space(store_id: str) -> UUID:
+    return UUID(store_id)
 
 
 def named_id(name: str, *keys: str) -> str:

@@ -89,7 +89,7 @@ def _turn_for(draft: Draft, kind: str, turn_id: str, message: str) -> TurnId:
     if not turn_id:
         detail = f"a message of kind {kind!r} needs the turnId of a turn that was reported"
         raise Rejected("unknown_turn", "message", message, detail)
-    return draft.known_turn(TurnId(turn_id), "message", message).turn_id
+    return draft.require_turn(TurnId(turn_id), "message", message)
 
 
 def _add(draft: Draft, update: MessageUpdate, payload: Mapping[str, Any], *, rewound: bool | None) -> Outcome:

@@ -251,8 +251,17 @@ class Draft:
         """The turn, or the whole command is rejected (SPEC M4, I1)."""
         if found := self.turn(turn):
             return found
+        raise self._unknown_turn(turn, part, id_)
+
+    def require_turn(self, turn: TurnId, part: str, id_: str) -> TurnId:
+        """The turn's id if it is known, or the whole command is rejected; the live one needs no look-up."""
+        if turn != self.state.active_turn and self.turn(turn) is None:
+            raise self._unknown_turn(turn, part, id_)
+        return turn
+
+    def _unknown_turn(self, turn: TurnId, part: str, id_: str) -> Rejected:
         detail = f"turn {turn!r} of session {self.state.session} is not known; report the turn first"
-        raise Rejected("unknown_turn", part, id_, detail)
+        return Rejected("unknown_turn", part, id_, detail)
 
     def message(self, message: MessageId) -> Message | None:
         if message not in self._messages:

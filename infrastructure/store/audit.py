@@ -7,7 +7,7 @@ from typing import Final, cast
 from application.ports import Problem, Verification
 from domain.delta import Committed, delta_of
 from domain.errors import RepriseError
-from domain.ids import Position, StreamId, TransactionId
+from domain.ids import Position, StreamId
 from domain.session import Purged, Session, SessionEvent
 from domain.work import Draft, Work
 from infrastructure.store.records import GENESIS, Envelope, Opened, check, unseal
@@ -159,7 +159,7 @@ class _Audit:
             for stored, opened in self._commit
         ]
         delta = delta_of(envelope.transaction, envelope.room, events)
-        row = self.tables.outbox_row(TransactionId(envelope.transaction))
+        row = self.tables.outbox_at(events[-1].position)
         where = f"transaction {envelope.transaction}"
         if delta is None or row is None:
             if delta is not None:

@@ -1,7 +1,7 @@
 """How frozen values become small JSON objects and back: field by field, defaults left out."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 from pydantic.alias_generators import to_camel
@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 T = TypeVar("T")
 
 _ABSENT = object()
+_EMPTY: dict[str, Any] = {}
 
 
 _LAYOUTS: dict[type, tuple[tuple[str, str, Any], ...]] = {}
@@ -30,9 +31,9 @@ def pack(value: Any, omit: frozenset[str] = frozenset()) -> dict[str, Any]:
     packed = {}
     for name, key, default in _layout(type(value)):
         held = getattr(value, name)
-        if held is default or held == default or name in omit or held == {}:
+        if held in (default, _EMPTY) or name in omit:
             continue
-        packed[key] = pack(held) if is_dataclass(held) else held
+        packed[key] = pack(held) if hasattr(held, "__dataclass_fields__") else held
     return packed
 
 

@@ -175,10 +175,6 @@ class EventStore:
         with self._database.read() as tables:
             return Position(tables.outbox_end())
 
-    def has_pending_before(self, name: str, room: RoomId, position: Position) -> bool:
-        with self._database.read() as tables:
-            return tables.is_room_waiting(name, room, position)
-
     def outbox(self, *, pending: bool = False) -> Iterator[OutboxEntry]:
         waiting: dict[Position, list[str]] = {}
         for name in self.subscriptions():

@@ -53,7 +53,7 @@ class _Data:
     contents: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     heads: dict[StreamId, Head] = field(default_factory=dict)
     outbox: dict[int, OutboxRow] = field(default_factory=dict)
-    commands: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    commands: dict[str, tuple[str, str, int, int]] = field(default_factory=dict)
     snapshots: dict[StreamId, tuple[int, bytes]] = field(default_factory=dict)
     subscriptions: dict[str, int] = field(default_factory=dict)
     lanes: dict[tuple[str, str], tuple[int, int, str, int]] = field(default_factory=dict)
@@ -178,17 +178,20 @@ class MemoryTables:
     def outbox(self, after: int = 0, limit: int = 1_000) -> Sequence[OutboxRow]:
         return [row for position, row in sorted(self._data.outbox.items()) if position > after][:limit]
 
+    def outbox_at(self, position: int) -> OutboxRow | None:
+        return self._data.outbox.get(position)
+
     def outbox_row(self, transaction: TransactionId) -> OutboxRow | None:
         return next((row for row in self._data.outbox.values() if row.transaction == transaction), None)
 
-    def remembered(self, key: str, now: int) -> tuple[str, str] | None:
+    def remembered(self, key: str, now: int) -> tuple[str, str, int] | None:
         found = self._data.commands.get(key)
-        return found[:2] if found and found[2] > now else None
+        return found[:3] if found and found[3] > now else None
 
-    def remember(self, key: str, digest: str, answer: str, now: int, expires_at: int) -> None:
-        for expired in [one for one, kept in self._data.commands.items() if kept[2] <= now]:
+    def remember(self, key: str, digest: str, answer: str, position: int, now: int, expires_at: int) -> None:
+        for expired in [one for one, kept in self._data.commands.items() if kept[3] <= now]:
             _remove(self._data.commands, expired, self._undo)
-        _set(self._data.commands, key, (digest, answer, expires_at), self._undo)
+        _set(self._data.commands, key, (digest, answer, position, expires_at), self._undo)
 
     # Snapshots.
 
@@ -219,10 +222,6 @@ class MemoryTables:
     def _handed_over(self, name: str, room: str) -> int:
         return self._data.lanes.get((name, room), (0,))[0]
 
-    def is_room_waiting(self, name: str, room: str, before: int) -> bool:
-        waiting = self.pending(name, 0, len(self._data.outbox))
-        return any(row.room == room and row.last_position < before for row in waiting)
-
     def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
         _set(self._data.lanes, (name, room), (position, attempts, error, at), self._undo)
 
@@ -240,6 +239,10 @@ class MemoryTables:
 
     def put(self, table: Table, row: Row) -> None:
         _set(self._models[table.name], row[: table.keys], row, self._undo)
+
+    def put_clocks(self, key: int, clocks: Row) -> None:
+        row = self._models[SESSIONS.name][(key,)]
+        self.put(SESSIONS, (*row[: -len(clocks)], *clocks))
 
     def remove_session(self, key: int) -> None:
         for rows in self._models.values():

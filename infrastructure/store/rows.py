@@ -35,10 +35,42 @@ _MESSAGE_COLUMNS: Final = frozenset(("message_id", "version", "turn_id", "sequen
 _INTERACTION_COLUMNS: Final = frozenset(("turn_id", "request_id", "version"))
 
 
-def session_state(packed: dict[str, Any]) -> Session:
+_CLOCKS: Final = frozenset(
+    (
+        "version",
+        "updated_at",
+        "last_event_at",
+        "message_version",
+        "sequence",
+        "turn_count",
+        "text_count",
+        "tool_call_count",
+        "usage",
+    )
+)
+"""What a session counts, and when: kept in columns, since almost every commit changes them."""
+_SESSION_COLUMNS: Final = _CLOCKS | {"room", "session", "own_version"}
+
+
+def session_state(packed: dict[str, Any], **columns: Any) -> Session:
     """The session that `pack` packed, its one inner value included."""
     end = packed.pop("lastEnd", None)
-    return unpack(Session, packed, **({"last_end": unpack(TurnEnd, end)} if end else {}))
+    return unpack(Session, packed, **columns, **({"last_end": unpack(TurnEnd, end)} if end else {}))
+
+
+def _clocks(session: Session) -> Row:
+    """The values of tables.CLOCKS."""
+    return (
+        session.updated_at,
+        session.version,
+        session.last_event_at,
+        session.message_version,
+        session.sequence,
+        session.turn_count,
+        session.text_count,
+        session.tool_call_count,
+        jsontext.to_text(session.usage) if session.usage else "",
+    )
 
 
 def session_row(key: int, session: Session) -> Row:
@@ -47,17 +79,38 @@ def session_row(key: int, session: Session) -> Row:
         session.room,
         session.session,
         session.own_version,
-        jsontext.to_text(pack(session)),
+        _facts(session, _SESSION_COLUMNS),
         session.root_session if session.is_child else session.session,
         session.provider_session_id,
         int(session.is_active),
         int(session.is_deleted),
-        session.updated_at,
+        *_clocks(session),
     )
 
 
 def session_of(row: Row) -> Session:
-    return session_state(jsontext.from_bytes(row[4]))
+    return session_state(
+        jsontext.from_bytes(row[4]),
+        room=row[1],
+        session=row[2],
+        own_version=row[3],
+        updated_at=row[9],
+        version=row[10],
+        last_event_at=row[11],
+        message_version=row[12],
+        sequence=row[13],
+        turn_count=row[14],
+        text_count=row[15],
+        tool_call_count=row[16],
+        usage=jsontext.from_bytes(row[17]) if row[17] else {},
+    )
+
+
+def _differs_in_clocks_alone(before: Session, after: Session) -> bool:
+    stood, stands = vars(before), vars(after)
+    return before.opened and all(
+        stood[name] is value or name in _CLOCKS or stood[name] == value for name, value in stands.items()
+    )
 
 
 def turn_row(key: int, turn: Turn) -> Row:
@@ -209,7 +262,10 @@ def write_rows(tables: Tables, key: int, draft: Draft, events: Sequence[tuple[Po
     if not draft.state.opened:
         return
     changed = draft.changed
-    tables.put(SESSIONS, session_row(key, draft.state))
+    if _differs_in_clocks_alone(draft.loaded, draft.state):
+        tables.put_clocks(key, _clocks(draft.state))
+    else:
+        tables.put(SESSIONS, session_row(key, draft.state))
     if changed.content is not None:
         tables.put(SESSION_CONTENTS, (key, _content(changed.content)))
     for turn in changed.turns.values():

@@ -5,7 +5,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
@@ -40,6 +42,7 @@ from infrastructure.store.sqlite_schema import (
     temporary_read_models,
 )
 from infrastructure.store.tables import (
+    CLOCKS,
     INTERACTIONS,
     MESSAGES,
     PARTS,
@@ -72,13 +75,10 @@ class _Connection(SQLiteConnection):
         try:
             with cursor:
                 yield cursor
-        except BaseException:
-            self.rollback()
-            raise
-        if commit:
-            self.commit()
-        else:
-            self.rollback()
+            if commit:
+                self.commit()
+        finally:
+            self.rollback()  # Does nothing after a commit.
 
 
 class _Pool(SQLiteConnectionPool):
@@ -197,13 +197,15 @@ class SQLiteDatabase:
         with _translated(path):
             self.store_id = _prepare(path, migrations)
         self._datastore = _Datastore(path)
+        self._writer = self._datastore.pool.get_connection(is_writer=True)
+        self._turn = RLock()
         self._recorder = _Recorder(self._datastore)
         self._snapshots = SQLiteAggregateRecorder(self._datastore, events_table_name="snapshots")
 
     @contextmanager
     def write(self) -> Iterator["SQLiteTables"]:
         """One writing transaction; it has the lock from its first statement on."""
-        with _translated(self.path), self._datastore.transaction(commit=True) as cursor:
+        with self._turn, _translated(self.path), self._writer.transaction(commit=True) as cursor:
             yield SQLiteTables(cursor, self._recorder, self._snapshots)
 
     @contextmanager
@@ -213,7 +215,9 @@ class SQLiteDatabase:
             yield SQLiteTables(cursor, self._recorder, self._snapshots)
 
     def close(self) -> None:
-        self._datastore.close()
+        if not self._datastore.pool.closed:
+            self._datastore.pool.put_connection(self._writer)
+            self._datastore.close()
 
 
 def _prepare(path: Path, migrations: Sequence[str]) -> str:
@@ -298,6 +302,27 @@ def _stored(row: Sequence[Any]) -> StoredRecord:
         content=row[8],
     )
     return StoredRecord(Position(row[0]), record)
+
+
+@cache
+def _get_statement(prefix: str, table: Table) -> str:
+    keys = " AND ".join(f"{column} = ?" for column in table.columns[: table.keys])
+    return f"SELECT * FROM {prefix}{table.name} WHERE {keys}"
+
+
+@cache
+def _put_statement(prefix: str, table: Table) -> str:
+    """An insert that changes only what differs in a row that stands already."""
+    keys, rest = ", ".join(table.columns[: table.keys]), table.columns[table.keys :]
+    changes = ", ".join(f"{column} = excluded.{column}" for column in rest)
+    marks = ", ".join("?" * len(table.columns))
+    return f"INSERT INTO {prefix}{table.name} VALUES ({marks}) ON CONFLICT ({keys}) DO UPDATE SET {changes}"
+
+
+@cache
+def _clocks_statement(prefix: str) -> str:
+    changes = ", ".join(f"{column} = ?" for column in CLOCKS)
+    return f"UPDATE {prefix}sessions SET {changes} WHERE key = ?"
 
 
 def _outbox_row(row: Sequence[Any]) -> OutboxRow:
@@ -406,21 +431,28 @@ class SQLiteTables:
         rows = self._all(f"{_OUTBOX} WHERE position > ? ORDER BY position LIMIT ?", after, limit)
         return [_outbox_row(row) for row in rows]
 
-    def outbox_row(self, transaction: TransactionId) -> OutboxRow | None:
-        row = self._one(f"{_OUTBOX} WHERE transaction_id = ?", transaction)
+    def outbox_at(self, position: int) -> OutboxRow | None:
+        row = self._one(f"{_OUTBOX} WHERE position = ?", position)
         return _outbox_row(row) if row else None
 
-    def remembered(self, key: str, now: int) -> tuple[str, str] | None:
-        row = self._one("SELECT digest, answer FROM commands WHERE key = ? AND expires_at > ?", key, now)
-        return (row[0], row[1]) if row else None
+    def outbox_row(self, transaction: TransactionId) -> OutboxRow | None:
+        row = self._one(f"{_OUTBOX} WHERE transaction_id = ? ORDER BY position DESC LIMIT 1", transaction)
+        return _outbox_row(row) if row else None
 
-    def remember(self, key: str, digest: str, answer: str, now: int, expires_at: int) -> None:
+    def remembered(self, key: str, now: int) -> tuple[str, str, int] | None:
+        row = self._one(
+            "SELECT digest, answer, position FROM commands WHERE key = ? AND expires_at > ?", key, now
+        )
+        return (row[0], row[1], row[2]) if row else None
+
+    def remember(self, key: str, digest: str, answer: str, position: int, now: int, expires_at: int) -> None:
         self._db.execute(
             "DELETE FROM commands WHERE key IN (SELECT key FROM commands WHERE expires_at <= ? LIMIT ?)",
             (now, FORGET_ROWS_MAX),
         )
         self._db.execute(
-            "INSERT OR REPLACE INTO commands VALUES (?, ?, ?, ?)", (key, digest, answer, expires_at)
+            "INSERT OR REPLACE INTO commands VALUES (?, ?, ?, ?, ?)",
+            (key, digest, answer, position, expires_at),
         )
 
     # Snapshots.
@@ -462,19 +494,6 @@ class SQLiteTables:
         )
         return [_outbox_row(row) for row in rows]
 
-    def is_room_waiting(self, name: str, room: str, before: int) -> bool:
-        row = self._one(
-            "SELECT 1 FROM subscriptions s LEFT JOIN lanes l ON l.name = s.name AND l.room = ?"
-            " JOIN outbox o ON o.room = ? AND o.position < ?"
-            " AND o.position > max(s.after, coalesce(l.position, 0))"
-            " WHERE s.name = ? LIMIT 1",
-            room,
-            room,
-            before,
-            name,
-        )
-        return row is not None
-
     def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO lanes VALUES (?, ?, ?, ?, ?, ?)",
@@ -492,12 +511,13 @@ class SQLiteTables:
     # Read models.
 
     def get(self, table: Table, *keys: Any) -> Row | None:
-        where = " AND ".join(f"{column} = ?" for column in table.columns[: table.keys])
-        return self._one(f"SELECT * FROM {self._prefix}{table.name} WHERE {where}", *keys)
+        return self._one(_get_statement(self._prefix, table), *keys)
 
     def put(self, table: Table, row: Row) -> None:
-        marks = ",".join("?" * len(row))
-        self._db.execute(f"INSERT OR REPLACE INTO {self._prefix}{table.name} VALUES ({marks})", row)
+        self._db.execute(_put_statement(self._prefix, table), row)
+
+    def put_clocks(self, key: int, clocks: Row) -> None:
+        self._db.execute(_clocks_statement(self._prefix), (*clocks, key))
 
     def remove_session(self, key: int) -> None:
         for table in READ_MODELS:

@@ -47,16 +47,16 @@ OPERATIONS: Final = """
 CREATE TABLE outbox (
     position INTEGER PRIMARY KEY,                       -- of the commit's last event
     first_position INTEGER NOT NULL,
-    transaction_id TEXT NOT NULL UNIQUE,
+    transaction_id TEXT NOT NULL,
     room TEXT NOT NULL,
     recorded_at INTEGER NOT NULL,
     delta TEXT NOT NULL
 );
-CREATE INDEX outbox_by_room ON outbox (room, position);
 CREATE TABLE commands (
     key TEXT PRIMARY KEY,
     digest TEXT NOT NULL,
     answer TEXT NOT NULL,
+    position INTEGER NOT NULL,
     expires_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX commands_by_expiry ON commands (expires_at);
@@ -86,7 +86,15 @@ CREATE {scope} TABLE {prefix}sessions (
     provider_session_id TEXT NOT NULL,
     is_live INTEGER NOT NULL,
     is_deleted INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL
+    updated_at INTEGER NOT NULL,
+    last_version INTEGER NOT NULL,
+    last_event_at INTEGER NOT NULL,
+    message_version INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    turn_count INTEGER NOT NULL,
+    text_count INTEGER NOT NULL,
+    tool_call_count INTEGER NOT NULL,
+    usage TEXT NOT NULL
 );
 CREATE {scope} TABLE {prefix}session_contents (
     key INTEGER PRIMARY KEY,

@@ -37,9 +37,19 @@ SESSIONS: Final = Table(
         "is_live",
         "is_deleted",
         "updated_at",
+        "last_version",
+        "last_event_at",
+        "message_version",
+        "sequence",
+        "turn_count",
+        "text_count",
+        "tool_call_count",
+        "usage",
     ),
     1,
 )
+CLOCKS: Final = SESSIONS.columns[SESSIONS.columns.index("updated_at") :]
+"""The columns that almost every commit changes: what a session counts and when it did so."""
 SESSION_CONTENTS: Final = Table("session_contents", ("key", "content"), 1)
 TURNS: Final = Table("turns", ("key", "turn_id", "version", "state", "content"), 2)
 MESSAGES: Final = Table(
@@ -121,12 +131,16 @@ class Tables(Protocol):
     def outbox(self, after: int = 0, limit: int = 1_000) -> Sequence[OutboxRow]:
         """Rows behind a position, oldest first."""
 
-    def outbox_row(self, transaction: TransactionId) -> OutboxRow | None: ...
+    def outbox_at(self, position: int) -> OutboxRow | None:
+        """The row of the commit whose last event stands at a position."""
 
-    def remembered(self, key: str, now: int) -> tuple[str, str] | None:
-        """The content digest and the answer of a command that committed, while it is remembered."""
+    def outbox_row(self, transaction: TransactionId) -> OutboxRow | None:
+        """The row of a transaction; looks through the newest first, so it may take its time."""
 
-    def remember(self, key: str, digest: str, answer: str, now: int, expires_at: int) -> None:
+    def remembered(self, key: str, now: int) -> tuple[str, str, int] | None:
+        """Content digest, answer and position of a command that committed, while it is remembered."""
+
+    def remember(self, key: str, digest: str, answer: str, position: int, now: int, expires_at: int) -> None:
         """Keep a committed command's answer; forgets a bounded number of expired ones."""
 
     # Snapshots.
@@ -147,9 +161,6 @@ class Tables(Protocol):
     def pending(self, name: str, after: int, limit: int) -> Sequence[OutboxRow]:
         """Outbox rows that a subscription has not had, oldest first."""
 
-    def is_room_waiting(self, name: str, room: str, before: int) -> bool:
-        """Whether the subscription has not had a row of the room that stands before a position."""
-
     def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
         """Note how far a room was handed over to a subscription, and what its next row has met with."""
 
@@ -164,6 +175,9 @@ class Tables(Protocol):
     def get(self, table: Table, *keys: Any) -> Row | None: ...
 
     def put(self, table: Table, row: Row) -> None: ...
+
+    def put_clocks(self, key: int, clocks: Row) -> None:
+        """Change the CLOCKS of a session's row and nothing else."""
 
     def remove_session(self, key: int) -> None:
         """Remove every read-model row of a session."""

@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from threading import Lock
 from typing import Any, Final, cast
 
@@ -94,10 +94,17 @@ class _View:
     tables: Tables
     states: States
     now: int
+    heads: dict[StreamId, Head | None] = field(default_factory=dict)
+
+    def head(self, stream: StreamId) -> Head | None:
+        """The end of a stream, which cannot move while this transaction holds the lock."""
+        if stream not in self.heads:
+            self.heads[stream] = self.tables.head(stream)
+        return self.heads[stream]
 
     def session(self, room: RoomId, session: SessionId) -> tuple[Session, Stored]:
         stream = session_stream(room, session)
-        head = self.tables.head(stream)
+        head = self.head(stream)
         if head is None:
             return Session(room=room, session=session), StoredRows(self.tables, 0)
         state = self.states.get(stream)
@@ -115,7 +122,7 @@ class _View:
 
     def remembered(self, key: CommandKey) -> Remembered | None:
         found = self.tables.remembered(_spelled(key), self.now)
-        return Remembered(found[0], jsontext.from_bytes(found[1])) if found else None
+        return Remembered(found[0], jsontext.from_bytes(found[1]), Position(found[2])) if found else None
 
 
 def _spelled(key: CommandKey) -> str:
@@ -155,13 +162,14 @@ class Writer:
         Gives the answer, and the sessions of which a snapshot is due.
         """
         with self._database.write() as tables:
-            decision = decide(_View(tables, self._states, self._clock.now_ms()))
+            view = _View(tables, self._states, self._clock.now_ms())
+            decision = decide(view)
             work = decision.work
             if decision.repeats:
                 return _repeated(tables, decision), ()
             if work is None or not work.decided:
                 return Committed({**decision.answer, "transactionId": ""}), ()
-            committed = self._store(tables, decision, work)
+            committed = self._store(view, decision, work)
             crashpoint("append.before_commit")
         crashpoint("append.after_commit")
         due = []
@@ -178,8 +186,9 @@ class Writer:
             kept = {"schema": SNAPSHOT_SCHEMA, "state": pack(state)}
             tables.put_snapshot(stream, state.version, jsontext.to_bytes(kept))
 
-    def _store(self, tables: Tables, decision: Decision, work: Work) -> Committed:
-        heads = _heads(tables, work)
+    def _store(self, view: _View, decision: Decision, work: Work) -> Committed:
+        tables = view.tables
+        heads = _heads(view, work)
         first = work.decided[0].session
         transaction = transaction_id(
             self._database.store_id, session_stream(work.room, first), work.drafts[first].loaded.version + 1
@@ -203,7 +212,8 @@ class Writer:
         if decision.key:
             expires_at = work.now + COMMANDS_KEPT_MS
             spelled = jsontext.to_text(answer)
-            tables.remember(_spelled(decision.key), decision.digest, spelled, work.now, expires_at)
+            key = _spelled(decision.key)
+            tables.remember(key, decision.digest, spelled, positions[-1], work.now, expires_at)
         return Committed(answer, committed, len(events))
 
     def _records(
@@ -238,12 +248,12 @@ class Writer:
         return records
 
 
-def _heads(tables: Tables, work: Work) -> dict[SessionId, Head | None]:
+def _heads(view: _View, work: Work) -> dict[SessionId, Head | None]:
     """The end of every stream the decision looked at; VersionConflict where it is no longer what it saw."""
     heads = {}
     for session, version in work.loaded_versions.items():
         stream = session_stream(work.room, session)
-        head = heads[session] = tables.head(stream)
+        head = heads[session] = view.head(stream)
         current = head.version if head else 0
         if current != version:
             raise VersionConflict(stream, version, current)
@@ -267,5 +277,5 @@ def _write_models(
 
 
 def _repeated(tables: Tables, decision: Decision) -> Committed:
-    row = tables.outbox_row(decision.repeats)
+    row = tables.outbox_at(decision.repeats)
     return Committed(decision.answer, committed_delta(row) if row else None)
