@@ -69,8 +69,8 @@ class CommitDelta(_Published):
     mutations: tuple[Mutation, ...]
 
     def to_json(self) -> str:
-        """The stored and delivered spelling."""
-        return jsontext.to_text(self.model_dump(by_alias=True, exclude_none=True))
+        """The stored and delivered spelling; ids have no text that UTF-8 cannot carry."""
+        return self.model_dump_json(by_alias=True, exclude_none=True)
 
     @classmethod
     def from_json(cls, text: str) -> "CommitDelta":

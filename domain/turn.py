@@ -20,6 +20,8 @@ class TurnStarted(Reported):
     origin: str = ""
     started_at: int = 0
     backfilled: bool = False
+    after_message: int = 0
+    """The session's message version when the turn was first seen: its messages lie above."""
     queued_turn_id: TurnId = TurnId("")
     """The merely submitted turn that was live and goes back to the queue."""
     queued_began: int = 0
@@ -137,6 +139,8 @@ class Turn:
     provisional: bool = False
     origin: str = ""
     backfilled: bool = False
+    after_message: int = 0
+    """Message version of the session when it was first seen: its messages lie above."""
     started_at: int = 0
     first_seen_at: int = 0
     phase_at: int = 0
@@ -180,6 +184,7 @@ def evolve_turn(turn: Turn | None, event: TurnEvent, version: int, at: int) -> T
             phase=event.phase,
             origin=event.origin,
             backfilled=event.backfilled,
+            after_message=event.after_message,
             started_at=event.started_at,
             first_seen_at=at,
             phase_at=seen_at(event.occurred_at, at),

@@ -95,6 +95,7 @@ def _introduce(draft: Draft, report: TurnReport, occurred_at: int) -> Turn:
         phase="settling",
         origin=_origin(report),
         started_at=report.started_at_unix_ms or occurred_at or draft.now,
+        after_message=draft.state.message_version,
         occurred_at=occurred_at,
     )
     draft.add(started)
@@ -140,6 +141,7 @@ def start(draft: Draft, turn_id: TurnId, phase: Phase, origin: str, began: int, 
         phase=phase,
         origin=origin,
         started_at=began or draft.now,
+        after_message=draft.state.message_version,
         occurred_at=occurred_at,
     )
     live = live_turn(draft)

@@ -117,8 +117,8 @@ class Stored(Protocol):
     def open_tools(self, turn: TurnId) -> Sequence[Message]:
         """The turn's tool calls that have not ended, by sequence."""
 
-    def last_assistant_text(self, turn: TurnId) -> Message | None:
-        """The turn's assistant text with the highest version."""
+    def last_assistant_text(self, turn: TurnId, after: int) -> Message | None:
+        """The turn's assistant text with the highest version; all of its messages lie above `after`."""
 
 
 def evolve_content(content: Content, event: SessionEvent) -> Content:
@@ -310,7 +310,8 @@ class Draft:
 
     def last_assistant_text(self, turn: TurnId) -> Message | None:
         """The turn's assistant text with the highest version (SPEC T4)."""
-        stored = self.stored.last_assistant_text(turn)
+        known = self.turn(turn)
+        stored = self.stored.last_assistant_text(turn, known.after_message) if known else None
         rows = [row for row in self._messages.values() if row.turn_id == turn and row.is_assistant_text]
         if stored and stored.message_id not in self._messages:
             rows.append(stored)

@@ -288,8 +288,8 @@ class MemoryTables:
         found = self._where(MESSAGES, key=key, turn_id=turn_id, is_open_tool=1)
         return sorted(found, key=lambda row: row[4])
 
-    def last_assistant_text(self, key: int, turn_id: str) -> Row | None:
-        found = self._where(MESSAGES, key=key, turn_id=turn_id, is_text=1)
+    def last_assistant_text(self, key: int, turn_id: str, after: int) -> Row | None:
+        found = [row for row in self._where(MESSAGES, key=key, turn_id=turn_id, is_text=1) if row[2] > after]
         return max(found, key=lambda row: row[2], default=None)
 
     def messages_after(self, key: int, version: int, limit: int) -> Sequence[Row]:

@@ -249,8 +249,8 @@ class StoredRows:
     def open_tools(self, turn: TurnId) -> Sequence[Message]:
         return [message_of_row(row) for row in self.tables.open_tools(self.key, turn)]
 
-    def last_assistant_text(self, turn: TurnId) -> Message | None:
-        row = self.tables.last_assistant_text(self.key, turn)
+    def last_assistant_text(self, turn: TurnId, after: int) -> Message | None:
+        row = self.tables.last_assistant_text(self.key, turn, after)
         return message_of_row(row) if row else None
 
 

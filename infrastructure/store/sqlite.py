@@ -122,14 +122,15 @@ class _Recorder(SQLiteApplicationRecorder):
     def _insert_events(
         self, c: SQLiteCursor, stored_events: Sequence[StoredEvent], **_: Any
     ) -> Sequence[int]:
-        positions = []
-        for stored in stored_events:
+        c.execute("SELECT version FROM streams WHERE key = 0")
+        end = c.fetchone()[0]
+        positions = list(range(end + 1, end + 1 + len(stored_events)))
+        for position, stored in zip(positions, stored_events, strict=True):
             assert isinstance(stored, ChainedEvent)
             c.execute(
-                "INSERT INTO stored_events"
-                " (originator_id, originator_version, topic, state, previous_hash, hash)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO stored_events VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
+                    position,
                     stored.originator_id,
                     stored.originator_version,
                     stored.topic,
@@ -138,7 +139,7 @@ class _Recorder(SQLiteApplicationRecorder):
                     stored.hash,
                 ),
             )
-            positions.append(c.lastrowid)
+        c.execute("UPDATE streams SET version = ? WHERE key = 0", (positions[-1],))
         return positions
 
     def select_notifications(
@@ -404,7 +405,9 @@ class SQLiteTables:
         return map(_stored, rows)
 
     def heads(self) -> Iterator[tuple[StreamId, Head]]:
-        rows = self._db.execute("SELECT stream, key, version, hash FROM streams ORDER BY stream")
+        rows = self._db.execute(
+            "SELECT stream, key, version, hash FROM streams WHERE key > 0 ORDER BY stream"
+        )
         return ((StreamId(row[0]), Head(row[1], row[2], row[3])) for row in rows)
 
     def content(self, position: Position) -> bytes | None:
@@ -566,9 +569,14 @@ class SQLiteTables:
             MESSAGES, "WHERE key = ? AND turn_id = ? AND is_open_tool ORDER BY sequence", key, turn_id
         )
 
-    def last_assistant_text(self, key: int, turn_id: str) -> Row | None:
+    def last_assistant_text(self, key: int, turn_id: str, after: int) -> Row | None:
+        # Newest first, so it seldom looks at more than a few rows; an index would cost every commit a page.
         found = self._select(
-            MESSAGES, "WHERE key = ? AND turn_id = ? AND is_text ORDER BY version DESC LIMIT 1", key, turn_id
+            MESSAGES,
+            "WHERE key = ? AND version > ? AND turn_id = ? AND is_text ORDER BY version DESC LIMIT 1",
+            key,
+            after,
+            turn_id,
         )
         return found[0] if found else None
 

@@ -10,7 +10,7 @@ PAGE_BYTES: Final = 8192
 
 LOG: Final = """
 CREATE TABLE stored_events (
-    notification_id INTEGER PRIMARY KEY AUTOINCREMENT,  -- the position: never given twice
+    notification_id INTEGER PRIMARY KEY,                -- the position: never given twice
     originator_id TEXT NOT NULL,                        -- the stream
     originator_version INTEGER NOT NULL,
     topic TEXT NOT NULL,
@@ -30,6 +30,7 @@ CREATE TABLE streams (
     version INTEGER NOT NULL,
     hash BLOB NOT NULL
 );
+INSERT INTO streams VALUES (0, '', 0, x'');             -- not a stream: the last position that was given
 CREATE TABLE snapshots (
     originator_id TEXT NOT NULL,
     originator_version INTEGER NOT NULL,
@@ -146,7 +147,6 @@ CREATE INDEX {name}sessions_by_session ON {prefix}sessions (session);
 CREATE INDEX {name}sessions_live ON {prefix}sessions (room, session) WHERE is_live;
 CREATE UNIQUE INDEX {name}messages_by_version ON {prefix}messages (key, version);
 CREATE INDEX {name}messages_open_tools ON {prefix}messages (key, turn_id) WHERE is_open_tool;
-CREATE INDEX {name}messages_texts ON {prefix}messages (key, turn_id, version) WHERE is_text;
 """
 
 

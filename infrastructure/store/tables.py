@@ -215,7 +215,8 @@ class Tables(Protocol):
 
     def open_tools(self, key: int, turn_id: str) -> Sequence[Row]: ...
 
-    def last_assistant_text(self, key: int, turn_id: str) -> Row | None: ...
+    def last_assistant_text(self, key: int, turn_id: str, after: int) -> Row | None:
+        """The turn's assistant text with the highest version above `after`."""
 
     def messages_after(self, key: int, version: int, limit: int) -> Sequence[Row]:
         """Rows of MESSAGES above a message version, lowest first."""

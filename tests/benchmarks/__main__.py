@@ -1,0 +1,32 @@
+"""Runs the benchmarks: all of them, or those named."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.benchmarks import long_session, one_caller, startup, transcripts
+from tests.benchmarks.figures import Table
+
+BENCHMARKS = {
+    "one_caller": one_caller.run,
+    "long_session": long_session.run,
+    "transcripts": transcripts.run,
+    "startup": startup.run,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run benchmarks and print their figures; 1 when a bar was missed, 2 for a name nobody knows."""
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    table = Table()
+    for name in names or BENCHMARKS:
+        with tempfile.TemporaryDirectory(prefix="reprise-bench-", dir=Path.cwd()) as folder:
+            BENCHMARKS[name](table, Path(folder))
+    return 1 if table.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
