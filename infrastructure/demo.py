@@ -18,12 +18,11 @@ INTERESTING: Final = "5e550002-7a11-4c0d-8e57-000000000002"
 
 
 def show(sample: Path, folder: Path) -> None:
-    """Run the verbs on the sample, in a store and a file in `folder`; a second time adds nothing."""
+    """Run the verbs on the sample, in a store and a file in `folder` that begin anew each time."""
     database, deltas = folder / "sample.db", folder / "deltas.jsonl"
     folder.mkdir(exist_ok=True)
-    if not deltas.exists():  # the store remembers what it delivered, so both begin together
-        for leftover in folder.glob("sample.db*"):
-            leftover.unlink()
+    for earlier in (deltas, *folder.glob(f"{database.name}*")):
+        earlier.unlink(missing_ok=True)
     url = f"sqlite:///{database}"
     for verb in (("import", str(sample)), ("redeliver", "--to", str(deltas)), ("sessions", "list")):
         click.echo(click.style(f"$ reprise {shlex.join(verb)}", dim=True), err=True)

@@ -10,7 +10,7 @@ import sys
 import click
 
 from infrastructure.cli.deliveries import outbox, redeliver
-from infrastructure.cli.failures import EXIT_CODES, EXIT_OUTPUT_CLOSED, failure_of
+from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED, failure_of
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
 from infrastructure.cli.reading import messages, sessions
@@ -37,6 +37,8 @@ class Verbs(click.Group):
             failure = failure_of(error)
             if failure is None:
                 raise
+            if failure.exit_code == EXIT_INTERRUPTED:
+                note("")  # a terminal shows ^C where the cursor stood
             note(f"error: {shown(str(failure))}")
             raise click.exceptions.Exit(failure.exit_code) from error
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infrastructure.cli.failures import EXIT_OUTPUT_CLOSED, Failure
+from infrastructure.cli.failures import EXIT_NO_ROOM, EXIT_OUTPUT_CLOSED, Failure
 from infrastructure.cli.options import db_option, json_option, opened
-from infrastructure.cli.text import GAP, counted, note, say, say_json, shown, when
+from infrastructure.cli.text import GAP, counted, note, on_narrow_terminal, say, say_json, shown, when
 
 if TYPE_CHECKING:
     from domain.delta import CommittedDelta
@@ -36,11 +36,15 @@ def outbox(pending: bool, as_json: bool) -> None:
             if as_json:
                 say_json(line_of(delta) | {"pending": list(entry.pending)})
                 continue
-            waits = f"{GAP}pending for {', '.join(map(shown, entry.pending))}" if entry.pending else ""
-            say(
-                f"{delta.last_position:>7}{GAP}{when(delta.recorded_at)}{GAP}{delta.transaction_id}{GAP}"
-                f"{counted(len(delta.delta.mutations), 'mutation'):<13}{GAP}{shown(delta.room)}{waits}"
+            cells = (
+                f"{delta.last_position:>7}",
+                when(delta.recorded_at),
+                "" if on_narrow_terminal() else delta.transaction_id,
+                f"{counted(len(delta.delta.mutations), 'mutation'):<13}",
+                shown(delta.room),
+                f"pending for {', '.join(map(shown, entry.pending))}" if entry.pending else "",
             )
+            say(GAP.join(filter(None, cells)))
 
 
 @click.command()
@@ -76,7 +80,7 @@ def redeliver(target: str) -> None:
                 taken = ledger.redeliver(name)
     note(f"handed over {counted(taken, 'delta')} to {shown(target if target != STDOUT else name)}")
     if failed := failures.by_subscription[name]:
-        raise Failure(f"{counted(failed, 'delta')} could not be written and stays pending; try again")
+        raise Failure(f"{counted(failed, 'delta')} not taken, so still pending; try again", EXIT_NO_ROOM)
 
 
 def _write_out(delta: "CommittedDelta") -> None:

@@ -2,14 +2,14 @@
 
 import fcntl
 import os
-from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from domain import jsontext
 from domain.delta import CommittedDelta
 from domain.errors import StoreBusy
+from infrastructure.cli.text import json_line
 from infrastructure.crashpoints import crashpoint
 
 LINE_START: Final = b'{"transactionId":'
@@ -25,10 +25,6 @@ def line_of(committed: CommittedDelta) -> dict[str, Any]:
         "recordedAt": f"{at:%Y-%m-%dT%H:%M:%S}.{committed.recorded_at % 1_000:03d}Z",
         "delta": committed.delta.model_dump(by_alias=True, exclude_none=True),
     }
-
-
-def spelled(line: Mapping[str, Any]) -> bytes:
-    return jsontext.to_bytes(line) + b"\n"
 
 
 class DeltaFile:
@@ -61,13 +57,14 @@ class DeltaFile:
     def __call__(self, committed: CommittedDelta) -> None:
         crashpoint("outbox.before_send")
         end = os.fstat(self._file).st_size
-        line = memoryview(spelled(line_of(committed)))
+        line = memoryview(json_line(line_of(committed)))
         try:
             while line:
                 line = line[os.write(self._file, line) :]
             os.fsync(self._file)
         except OSError:
-            os.ftruncate(self._file, end)
+            with suppress(OSError):
+                os.ftruncate(self._file, end)
             raise
         crashpoint("outbox.after_send")
 

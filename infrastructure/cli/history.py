@@ -138,7 +138,7 @@ def _session_words(event: Any) -> str:
             return "a newer turn began, the session is open again"
         case Timed():
             times = (("started", event.started_at), ("ended", event.ended_at))
-            return ", ".join(f"{word} {when(at)}" for word, at in times if at)
+            return ", ".join(f"{word} {when(at)}" for word, at in times if at) or "times as before"
         case Pinned():
             return "pinned"
         case Unpinned():

@@ -14,14 +14,15 @@ from infrastructure.cli.text import (
     Column,
     counted,
     note,
+    on_narrow_terminal,
     on_terminal,
     say,
     say_json,
     short,
     shown,
     table,
-    terminal_width,
     when,
+    wrapped,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from application.ports import StoredEvent
     from application.views import MessageView, SessionSummary, SessionView
 
+ID_WIDTH: Final = 36
+"""Of a UUID: a sub-agent's id is its parent's, a colon and its own, so it folds behind the parent's."""
 MESSAGES_DEFAULT: Final = 100
 RESULT_LINES_MAX: Final = 10
 """Lines of a tool's result that are written for people; --json has them all."""
@@ -67,7 +70,7 @@ def list_(room: str | None, deleted: bool, as_json: bool) -> None:
 
 SESSION_COLUMNS: Final = (
     Column("STATUS", styles=STATUS_STYLES),
-    Column("SESSION"),
+    Column("SESSION", width_min=ID_WIDTH),
     Column("TURNS", right=True, from_width=WIDE),
     Column("MESSAGES", right=True, from_width=WIDE),
     Column("TOOLS", right=True, from_width=WIDE),
@@ -180,7 +183,7 @@ TURN_COLUMNS: Final = (
     Column("TURN", cut=True),
     Column("PHASE"),
     Column("OUTCOME", styles=STATUS_STYLES),
-    Column("STARTED", from_width=60),
+    Column("STARTED", from_width=WIDE),
     Column("SETTLED", from_width=WIDE),
     Column("ERROR", cut=True),
 )
@@ -241,9 +244,10 @@ def _tell_event(stored: "StoredEvent") -> None:
 
     words = in_words(stored)
     head = f"{stored.version:>5}{GAP}at {stored.position:<7}{GAP}{when(stored.recorded_at)}{GAP}"
-    if on_terminal() and terminal_width() < WIDE:
+    if on_terminal():
         say(head + stored.topic)
-        say(" " * 7 + words)
+        for line in wrapped(words, " " * 7):
+            say(line)
     else:
         say(f"{head}{stored.topic:<30}{GAP}{words}")
 
@@ -295,7 +299,7 @@ def _tell_message(message: "MessageView") -> None:
     said = [f"#{message.id}", f"v{message.version}", message.role, message.kind, message.status or ""]
     if message.rewound:
         said.append("(rewound)")
-    turn = f"turn {message.turn_id}" if message.turn_id else ""
+    turn = f"turn {message.turn_id}" if message.turn_id and not on_narrow_terminal() else ""
     say(
         shown(GAP.join(filter(None, (" ".join(filter(None, said)), when(message.occurred_at_unix_ms), turn))))
     )

@@ -1,6 +1,7 @@
 """Text for people: hostile characters made visible, times, counts, tables."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,9 @@ STATUS_STYLES: Final[Mapping[str, str]] = {
     "failed": "red",
     "canceled": "dim",
 }
+
+_UNSAFE: Final = re.compile("[\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Beyond what JSON escapes anyway: other controls and line ends, and changes of direction."""
 
 
 def shown(text: str, *, lines: bool = False) -> str:
@@ -68,9 +72,15 @@ def note(line: str) -> None:
 
 def say_json(value: Any) -> None:
     """One JSON object on one line, in UTF-8 whatever the locale is."""
+    click.echo(json_line(value), nl=False)
+
+
+def json_line(value: Any) -> bytes:
+    """A value as a line: what ends lines elsewhere, or a terminal would obey, stands as a JSON escape."""
     from domain import jsontext
 
-    click.echo(jsontext.to_bytes(value))
+    text = _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", jsontext.to_text(value))
+    return text.encode() + b"\n"
 
 
 def on_terminal() -> bool:
@@ -78,8 +88,19 @@ def on_terminal() -> bool:
     return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
 
-def terminal_width() -> int:
-    return shutil.get_terminal_size().columns
+def on_narrow_terminal() -> bool:
+    """Whether a person looks at stdout who has no room for everything on one line."""
+    return on_terminal() and shutil.get_terminal_size().columns < WIDE
+
+
+def wrapped(text: str, indent: str) -> list[str]:
+    """The text as indented lines: wrapped on a terminal, whole elsewhere."""
+    if not on_terminal():
+        return [indent + text]
+    import textwrap
+
+    width = max(shutil.get_terminal_size().columns, 2 * len(indent))
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +109,8 @@ class Column:
 
     title: str
     right: bool = False
+    width_min: int = 0
+    """On a terminal it is never made narrower."""
     from_width: int = 0
     """On terminals narrower than this it is left out."""
     cut: bool = False
@@ -129,6 +152,7 @@ def _fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> N
         if is_drawn:
             drawn.add_column(
                 column.title,
+                min_width=column.width_min or None,
                 justify="right" if column.right else "left",
                 no_wrap=column.cut or column.right,
                 overflow="ellipsis" if column.cut else "fold",

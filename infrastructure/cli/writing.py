@@ -89,7 +89,7 @@ def _ask(ledger: "Ledger", preview: "Reply", room: str) -> None:
     sessions = _touched(preview)
     if not sessions:
         return
-    if not sys.stdin.isatty():
+    if not may_ask():
         raise click.UsageError("purge asks before it destroys, and nobody can answer here; add --yes")
     views = [ledger.session(room, one.id) for one in sessions]
     lost = sum(view.messages + view.tool_calls for view in views if view)
@@ -97,6 +97,11 @@ def _ask(ledger: "Ledger", preview: "Reply", room: str) -> None:
         note(f"  {shown(one.id)}")
     what = f"{counted(len(sessions), 'session')} with {counted(lost, 'message')}"
     click.confirm(f"Destroy the content of {what} for good?", abort=True, err=True)
+
+
+def may_ask() -> bool:
+    """Whether somebody is there who can answer."""
+    return sys.stdin.isatty()
 
 
 def _touched(reply: "Reply") -> "Sequence[OutcomeView]":
