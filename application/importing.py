@@ -143,6 +143,8 @@ def _take_in(ledger: Ledger, run: _Run, told: Session, room: RoomId) -> ImportRe
         committed = ledger.run(room, _decide(run, told, steps), key, run.digest)
         if committed.events:
             result += ImportResult(**committed.answer["news"])
+        if committed.answer["refused"]:
+            break
     return result
 
 
@@ -153,7 +155,8 @@ def _preview(ledger: Ledger, run: _Run, told: Session, room: RoomId) -> ImportRe
     return ImportResult(**committed.answer["news"])
 
 
-Step = Callable[[Draft], None]
+Step = Callable[[Draft], bool | None]
+"""Takes something in; False: the session takes no report, so nothing of its transcript either."""
 
 
 def _steps(run: _Run, told: Session, entries: tuple[Entry, ...], *, is_first: bool) -> list[Step]:
@@ -164,12 +167,11 @@ def _steps(run: _Run, told: Session, entries: tuple[Entry, ...], *, is_first: bo
 def _decide(run: _Run, told: Session, steps: list[Step]) -> Callable[[Work, Loader], Mapping[str, Any]]:
     def decide(work: Work, _: Loader) -> Mapping[str, Any]:
         draft = work.session(SessionId(told.session_id))
-        if not draft.state.is_deleted:
-            for step in steps:
-                step(draft)
+        refused = draft.state.is_deleted or any(step(draft) is False for step in steps)
+        if not refused:
             work.source = run.source(told)
             tree_rules.finish(work)
-        return {"news": _news(work)}
+        return {"news": _news(work), "refused": refused}
 
     return decide
 
@@ -186,8 +188,11 @@ def _news(work: Work) -> dict[str, int]:
     }
 
 
-def _begin(run: _Run, told: Session, draft: Draft) -> None:
-    """Report the session itself; an older copy of the file fills only what is blank."""
+def _begin(run: _Run, told: Session, draft: Draft) -> bool:
+    """Report the session itself, unless its root was deleted (SPEC S8); False: it was.
+
+    An older copy of the file fills only what is blank.
+    """
     draft.work.source = run.source(told)
     state = SessionState(
         kind="child" if told.is_child else "root",
@@ -210,9 +215,11 @@ def _begin(run: _Run, told: Session, draft: Draft) -> None:
         session_origin="" if draft.state.opened else ORIGIN,
         state=state,
     )
-    session_rules.report_state(draft, report)
+    if not session_rules.report_state(draft, report).accepted:
+        return False
     if told.forked_from_session_id and not draft.state.forked_from_session:
         draft.add(DetailsReported(forked_from_session=told.forked_from_session_id))
+    return True
 
 
 def _take(run: _Run, told: Session, entry: Entry, draft: Draft) -> None:

@@ -19,7 +19,7 @@ from domain.message import (
     put,
     text_at,
 )
-from domain.reports import UPDATE_BYTES_MAX, MessageUpdate
+from domain.reports import UPDATE_BYTES_MAX, MessageUpdate, is_surely_small
 from domain.tool_payload import normalised
 from domain.vocabulary import MESSAGE_TERMINAL, TURNLESS_KINDS, message_status_of
 from domain.work import Draft, Outcome, applied, ignored
@@ -45,8 +45,10 @@ def report_message(draft: Draft, update: MessageUpdate, *, rewound: bool | None 
         return _gap(update, draft.gaps[update.message_id])
     message = draft.message(MessageId(update.message_id))
     kind = update.kind or (message.kind if message else "")
-    payload = normalised(update.payload) if kind == "tool_call" and update.payload else update.payload
-    _check_size(update, payload)
+    payload: Mapping[str, Any] | None = update.payload
+    if kind == "tool_call" and payload:
+        payload = normalised(payload)
+        _check_size(update, payload)
     if message is None:
         return _add(draft, update, payload or {}, rewound=rewound)
     if update.turn_id and message.turn_id and update.turn_id != message.turn_id:
@@ -61,15 +63,13 @@ def _gap(update: MessageUpdate, expected: int) -> Outcome:
     return Outcome("message", update.message_id, "ignored", "gap", expected_offset=expected)
 
 
-def _check_size(update: MessageUpdate, payload: Mapping[str, Any] | None) -> None:
-    """Refuse an update of more than UPDATE_BYTES_MAX; the estimate spares small ones the counting."""
-    texts = [update.content_delta or "", *(payload or {}).values()]
-    if all(isinstance(text, str) for text in texts) and sum(map(len, texts)) * 6 < UPDATE_BYTES_MAX:
-        return
-    size = len(jsontext.to_bytes([payload, update.content_delta]))
-    if size > UPDATE_BYTES_MAX:
-        detail = f"the update has {size} bytes, {UPDATE_BYTES_MAX} are the most; split it or cut it"
-        raise Rejected("too_large", "message", update.message_id, detail)
+def _check_size(update: MessageUpdate, payload: Mapping[str, Any]) -> None:
+    """Refuse a tool call that is too large with its texts cut; other updates were measured when read."""
+    if not is_surely_small([payload, update.content_delta]):
+        size = len(jsontext.to_bytes([payload, update.content_delta]))
+        if size > UPDATE_BYTES_MAX:
+            detail = f"the update takes {size} bytes, at most {UPDATE_BYTES_MAX} can be stored; split it"
+            raise Rejected("too_large", "message", update.message_id, detail)
 
 
 def _check_merged(message: MessageId, payload: Mapping[str, Any]) -> None:

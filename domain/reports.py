@@ -560,16 +560,17 @@ def update_bytes(update: MessageUpdate) -> int:
 def _bound(updates: tuple[MessageUpdate, ...]) -> None:
     """Refuse what is too large to store; tool calls are measured later, when their texts have been cut."""
     for update in updates:
-        if update.kind != "tool_call" and not _is_surely_small(update):
+        if update.kind != "tool_call" and not is_surely_small(
+            (update.payload, update.content_delta, update.semantics)
+        ):
             size = update_bytes(update)
             if size > UPDATE_BYTES_MAX:
                 detail = f"the update takes {size} bytes, at most {UPDATE_BYTES_MAX} can be stored; split it"
                 raise Rejected("too_large", "message", update.message_id, detail)
 
 
-def _is_surely_small(update: MessageUpdate) -> bool:
-    """Whether an update fits, as far as that shows without spelling it."""
-    content = (update.payload, update.content_delta, update.semantics)
+def is_surely_small(content: Json) -> bool:
+    """Whether what an update says fits, as far as that shows without spelling it."""
     return BOUNDED_FIELDS_BYTES_MAX + _bytes_at_most(content) <= UPDATE_BYTES_MAX
 
 

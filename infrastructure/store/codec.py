@@ -1,8 +1,9 @@
 """How frozen values become small JSON objects and back: field by field, defaults left out."""
 
-from collections.abc import Mapping
-from dataclasses import MISSING, fields
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 from pydantic.alias_generators import to_camel
 
@@ -10,36 +11,56 @@ T = TypeVar("T")
 
 _ABSENT = object()
 _EMPTY: dict[str, Any] = {}
+_CONTENT: Final = frozenset(("content",))
+"""Content is stored elsewhere."""
 
 
-_LAYOUTS: dict[type, tuple[tuple[str, str, Any], ...]] = {}
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The fields of a class that are packed, in their order."""
+
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    defaults: tuple[Any, ...]
+    values: Callable[[Any], tuple[Any, ...]]
+    """Gives all of a value's fields at once, which is quicker than one by one."""
 
 
-def _layout(kind: type) -> tuple[tuple[str, str, Any], ...]:
-    """Each field as (name, stored key, default); content is stored elsewhere."""
-    if kind not in _LAYOUTS:
-        _LAYOUTS[kind] = tuple(
-            (one.name, to_camel(one.name), one.default if one.default is not MISSING else _ABSENT)
-            for one in fields(kind)
-            if one.name != "content"
+_LAYOUTS: dict[tuple[type, frozenset[str]], _Layout] = {}
+
+
+def _layout(kind: type, omit: frozenset[str]) -> _Layout:
+    if (kind, omit) not in _LAYOUTS:
+        packed = [one for one in fields(kind) if one.name not in omit | _CONTENT]
+        names = tuple(one.name for one in packed)
+        defaults = tuple(_ABSENT if one.default is MISSING else one.default for one in packed)
+        values = (
+            attrgetter(*names)
+            if len(names) > 1
+            else lambda value: tuple(getattr(value, name) for name in names)
         )
-    return _LAYOUTS[kind]
+        _LAYOUTS[kind, omit] = _Layout(names, tuple(map(to_camel, names)), defaults, values)
+    return _LAYOUTS[kind, omit]
 
 
 def pack(value: Any, omit: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The value's fields that differ from their defaults, under camelCase keys."""
-    packed = {}
-    for name, key, default in _layout(type(value)):
-        held = getattr(value, name)
-        if held in (default, _EMPTY) or name in omit:
-            continue
-        packed[key] = pack(held) if hasattr(held, "__dataclass_fields__") else held
+    layout = _layout(type(value), omit)
+    packed = {
+        key: held
+        for key, default, held in zip(layout.keys, layout.defaults, layout.values(value), strict=True)
+        if held is not default and held not in (default, _EMPTY)
+    }
+    for key, held in packed.items():
+        if hasattr(held, "__dataclass_fields__"):
+            packed[key] = pack(held)
     return packed
 
 
 def unpack(kind: type[T], packed: Mapping[str, Any], **given: Any) -> T:
     """The value that `pack` packed; `given` are the fields that are kept elsewhere. No rule is run."""
-    for name, key, _ in _layout(kind):
+    layout = _layout(kind, frozenset())
+    for name, key in zip(layout.names, layout.keys, strict=True):
         if key in packed:
             held = packed[key]
             given[name] = frozen(held) if type(held) is list else held

@@ -5,7 +5,7 @@ through message_parts to those that changed its text or payload. Content stands 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
 from domain import jsontext
@@ -106,11 +106,15 @@ def session_of(row: Row) -> Session:
     )
 
 
+_LASTING: Final = tuple(one.name for one in fields(Session) if one.name not in _CLOCKS)
+
+
 def _differs_in_clocks_alone(before: Session, after: Session) -> bool:
     stood, stands = vars(before), vars(after)
-    return before.opened and all(
-        stood[name] is value or name in _CLOCKS or stood[name] == value for name, value in stands.items()
-    )
+    for name in _LASTING:
+        if stood[name] is not stands[name] and stood[name] != stands[name]:
+            return False
+    return before.opened
 
 
 def turn_row(key: int, turn: Turn) -> Row:
