@@ -31,6 +31,7 @@ from domain.reports import (
     SessionState,
     StateReport,
     TurnReport,
+    is_surely_small,
 )
 from domain.session import DetailsReported, Imported, Opened, RecordKept
 from domain.tool_payload import MARKER
@@ -293,9 +294,7 @@ def _grown(draft: Draft, known: KnownMessage, update: MessageUpdate) -> str:
 def _fitted(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The payload, its texts cut with a mark where it would be too large to keep (SPEC W3)."""
     whole = dict(payload)
-    if sum(len(text) for text in whole.values() if isinstance(text, str)) * 6 < UPDATE_BYTES_MAX and all(
-        isinstance(value, str) for value in whole.values()
-    ):
+    if is_surely_small(whole):
         return whole
     limit = TEXT_CHARACTERS_MAX
     while len(jsontext.to_bytes(whole)) > UPDATE_BYTES_MAX and limit:
