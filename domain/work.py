@@ -184,6 +184,8 @@ class Draft:
     _interactions: dict[tuple[TurnId, RequestId], Interaction] = field(default_factory=dict)
     _parts: dict[MessageId, list[tuple[MessageEvent, Content]]] = field(default_factory=dict)
     _payloads: dict[MessageId, dict[str, Any]] = field(default_factory=dict)
+    _absent: set[MessageId] = field(default_factory=set)
+    """Messages that are not stored, as far as somebody has asked."""
     gaps: dict[str, int] = field(default_factory=dict)
     """Messages of which this command missed a part, with the offset where their texts end (SPEC M5)."""
 
@@ -265,8 +267,9 @@ class Draft:
 
     def message(self, message: MessageId) -> Message | None:
         if message not in self._messages:
-            stored = self.stored.message(message)
+            stored = None if message in self._absent else self.stored.message(message)
             if stored is None:
+                self._absent.add(message)
                 return None
             self._messages[message] = stored
         return self._messages[message]
