@@ -1,5 +1,6 @@
 """Reads the whole log again: to make the read models anew, and to check that everything fits."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final, cast
@@ -16,8 +17,12 @@ from infrastructure.store.tables import READ_MODELS, SESSIONS, Database, OutboxR
 
 BATCH_EVENTS: Final = 2_000
 """Events folded in one transaction of a rebuild."""
+OUTBOX_ROWS: Final = 1_000
+"""Outbox rows read in one statement."""
 PROBLEMS_MAX: Final = 100
 """Problems that `verify` names; there may be more behind them."""
+_BEHIND_ALL: Final = 2**63 - 1
+"""A position that no event has."""
 
 
 @dataclass
@@ -99,6 +104,13 @@ def _opened(stored: StoredRecord) -> Opened:
     return unseal(stored.record.topic, stored.record.facts, stored.record.content)
 
 
+def _outbox_rows(tables: Tables) -> Iterator[OutboxRow]:
+    after = Position(0)
+    while page := tables.outbox(after, OUTBOX_ROWS):
+        yield from page
+        after = page[-1].last_position
+
+
 class _Audit:
     """What `verify` has found so far."""
 
@@ -110,6 +122,8 @@ class _Audit:
         self.outbox = 0
         self._commit: list[tuple[StoredRecord, Opened]] = []
         self._purged: set[StreamId] = set()
+        self._rows = _outbox_rows(tables)
+        self._row = next(self._rows, None)
 
     def problem(self, where: str, what: str) -> None:
         if len(self.problems) < PROBLEMS_MAX:
@@ -159,7 +173,7 @@ class _Audit:
             for stored, opened in self._commit
         ]
         delta = delta_of(envelope.transaction, envelope.room, events)
-        row = self.tables.outbox_at(events[-1].position)
+        row = self._outbox_at(events[-1].position)
         where = f"transaction {envelope.transaction}"
         if delta is None or row is None:
             if delta is not None:
@@ -202,6 +216,28 @@ class _Audit:
             self.problem(str(stream), "it has events and no head")
         return streams
 
+    def log_end(self, last: Position) -> None:
+        """The end of the log is where the last position was given."""
+        if last != self.tables.end():
+            where = f"position {self.tables.end()}"
+            self.problem(where, f"the log ends at position {last}: the end was cut off")
+
+    def _outbox_at(self, position: int) -> OutboxRow | None:
+        """The outbox row that stands at the end of a commit; names those before it that belong to none."""
+        while self._row and self._row.last_position < position:
+            what = "its delta is in the outbox, its events are not in the log"
+            self.problem(f"transaction {self._row.transaction}", what)
+            self._row = next(self._rows, None)
+        found = self._row
+        if found is None or found.last_position != position:
+            return None
+        self._row = next(self._rows, None)
+        return found
+
+    def outbox_end(self) -> None:
+        """Name the rows that stand behind the last commit."""
+        self._outbox_at(_BEHIND_ALL)
+
     def models(self, expected: Tables) -> None:
         """Compare the read models with freshly folded ones, row by row."""
         for table in READ_MODELS:
@@ -219,7 +255,9 @@ def verify(database: Database) -> Verification:
     with database.read() as tables:
         audit = _Audit(tables)
         refold = Refold(tables.shadow(temporary=True))
+        last = Position(0)
         for count, stored in enumerate(tables.log(contents=True), start=1):
+            last = stored.position
             opened = audit.read(stored)
             if opened is None:
                 continue
@@ -229,7 +267,9 @@ def verify(database: Database) -> Verification:
             if count % BATCH_EVENTS == 0:
                 refold.flush()
         refold.flush()
+        audit.log_end(last)
         streams = audit.heads()
+        audit.outbox_end()
         if not audit.problems:
             audit.models(refold.tables)
         return Verification(streams, audit.events, audit.outbox, tuple(audit.problems))

@@ -162,6 +162,9 @@ class MemoryTables:
     def heads(self) -> Iterator[tuple[StreamId, Head]]:
         return iter(sorted(self._data.heads.items()))
 
+    def end(self) -> Position:
+        return Position(len(self._data.records))
+
     def content(self, position: Position) -> bytes | None:
         return self._data.contents.get(position, (b"", None))[1]
 

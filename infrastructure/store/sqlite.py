@@ -410,6 +410,10 @@ class SQLiteTables:
         )
         return ((StreamId(row[0]), Head(row[1], row[2], row[3])) for row in rows)
 
+    def end(self) -> Position:
+        row = self._one("SELECT version FROM streams WHERE key = 0")
+        return Position(row[0] if row else 0)
+
     def content(self, position: Position) -> bytes | None:
         row = self._one("SELECT content FROM contents WHERE position = ?", position)
         return row[0] if row else None

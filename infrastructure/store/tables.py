@@ -118,6 +118,9 @@ class Tables(Protocol):
 
     def heads(self) -> Iterator[tuple[StreamId, Head]]: ...
 
+    def end(self) -> Position:
+        """The last position that was given to an event; 0 when none was."""
+
     def content(self, position: Position) -> bytes | None:
         """The content of one event; None when it has none or it was erased."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from threading import RLock
 
@@ -37,13 +38,13 @@ class Clock:
 
 @dataclass
 class Salts:
-    """Salts that can be foretold: 1, 2, 3 and so on."""
+    """Salts that can be foretold: of 1, 2, 3 and so on."""
 
     given: int = 0
 
     def __call__(self) -> bytes:
         self.given += 1
-        return self.given.to_bytes(SALT_BYTES, "big")
+        return sha256(str(self.given).encode()).digest()[:SALT_BYTES]
 
 
 @dataclass
