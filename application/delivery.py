@@ -39,9 +39,7 @@ class Delivery:
         # In this order, so that what is committed meanwhile comes live and holds nothing up.
         self._seen[name] = self.deliveries.end()
         self.deliveries.subscribe(name, after)
-        self._held[name] = {
-            delta.room for delta in self._pending(name) if delta.last_position <= self._seen[name]
-        }
+        self._held[name] = self._waiting(name)
         self._observers[name] = observer
 
     @property
@@ -105,8 +103,14 @@ class Delivery:
             next_ = next((one for one in self._pending(name) if one.room == delta.room), None)
             is_next = next_ is not None and next_.transaction_id == delta.transaction_id
             taken = self._hand_over(name, observer, delta, marks=is_next)
+            self._held[name] = self._waiting(name)
         self.notify()
         return taken
+
+    def _waiting(self, name: str) -> set[RoomId]:
+        """The rooms of which something that is not new any more is pending."""
+        seen = self._seen[name]
+        return {delta.room for delta in self._pending(name) if delta.last_position <= seen}
 
     def _pending(self, name: str) -> Iterator[CommittedDelta]:
         """All that the subscription has not had, oldest first."""

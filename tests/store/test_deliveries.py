@@ -381,6 +381,27 @@ def test_the_rooms_next_one_is_marked_when_it_was_delivered_alone(place: Place) 
     assert pending(ledger) == [(3, ("a",))]
 
 
+def test_a_room_goes_on_live_when_its_only_pending_one_was_delivered_alone(place: Place) -> None:
+    ledger, observer = place.ledger(), Observer(failures=1)
+    ledger.subscribe(observer, "a")
+    first = say(ledger, "a")
+    ledger.redeliver("a", first.transaction_id)
+    second = say(ledger, "b")
+    assert observer.taken == [first, second]
+    assert pending(ledger) == []
+
+
+def test_one_delivered_again_in_vain_holds_up_nothing(place: Place) -> None:
+    ledger, observer = place.ledger(), Observer()
+    ledger.subscribe(observer, "a")
+    first = say(ledger, "a")
+    observer.failures = 1
+    ledger.redeliver("a", first.transaction_id)
+    second = say(ledger, "b")
+    assert observer.taken == [first, second]
+    assert pending(ledger) == []
+
+
 def test_one_that_fails_alone_stays_as_it_was(place: Place) -> None:
     ledger, observer = place.ledger(), Observer()
     ledger.subscribe(observer, "a")
