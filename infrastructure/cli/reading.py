@@ -70,7 +70,7 @@ def list_(room: str | None, deleted: bool, as_json: bool) -> None:
 
 SESSION_COLUMNS: Final = (
     Column("STATUS", styles=STATUS_STYLES),
-    Column("SESSION", width_min=ID_WIDTH),
+    Column("SESSION", fold_at=ID_WIDTH),
     Column("TURNS", right=True, from_width=WIDE),
     Column("MESSAGES", right=True, from_width=WIDE),
     Column("TOOLS", right=True, from_width=WIDE),
@@ -180,7 +180,7 @@ def _facts(view: "SessionView") -> dict[str, str]:
 
 
 TURN_COLUMNS: Final = (
-    Column("TURN", cut=True),
+    Column("TURN", fold_at=ID_WIDTH),
     Column("PHASE"),
     Column("OUTCOME", styles=STATUS_STYLES),
     Column("STARTED", from_width=WIDE),

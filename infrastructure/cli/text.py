@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 GAP: Final = "  "
+CUT_WIDTH_MIN: Final = 8
 WIDE: Final = 110
 """Columns from which on a line has room for everything."""
 STATUS_STYLES: Final[Mapping[str, str]] = {
@@ -109,12 +110,12 @@ class Column:
 
     title: str
     right: bool = False
-    width_min: int = 0
-    """On a terminal it is never made narrower."""
+    fold_at: int = 0
+    """On a terminal it is no wider; what is longer goes on below."""
     from_width: int = 0
     """On terminals narrower than this it is left out."""
     cut: bool = False
-    """It gives way when there is no room for everything."""
+    """On a terminal it takes the room that the others leave."""
     styles: Mapping[str, str] | None = None
     """How to paint which value."""
 
@@ -141,23 +142,31 @@ def aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterabl
 
 
 def _fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console()
-    fits = [console.width >= column.from_width for column in columns]
+    kept = [index for index, column in enumerate(columns) if console.width >= column.from_width]
+    columns = [columns[index] for index in kept]
+    rows = [[row[index] for index in kept] for row in rows]
+    widths = []
+    for column, *cells in zip(columns, *rows, strict=True):
+        width = max(map(cell_len, (column.title, *cells)))
+        widths.append(min(width, column.fold_at or width))
+    others = sum(width + len(GAP) for column, width in zip(columns, widths, strict=True) if not column.cut)
+    room = max(console.width - others, CUT_WIDTH_MIN)
     drawn = Table(box=None, pad_edge=False, header_style="bold", padding=(0, len(GAP), 0, 0))
-    for column, is_drawn in zip(columns, fits, strict=True):
-        if is_drawn:
-            drawn.add_column(
-                column.title,
-                min_width=column.width_min or None,
-                justify="right" if column.right else "left",
-                no_wrap=column.cut or column.right,
-                overflow="ellipsis" if column.cut else "fold",
-            )
+    for column, width in zip(columns, widths, strict=True):
+        drawn.add_column(
+            column.title,
+            width=min(width, room) if column.cut else width,
+            justify="right" if column.right else "left",
+            no_wrap=column.cut or column.right,
+            overflow="ellipsis" if column.cut else "fold",
+        )
     for row in rows:
-        cells = zip(columns, row, fits, strict=True)
-        drawn.add_row(*(Text(cell, (col.styles or {}).get(cell, "")) for col, cell, fit in cells if fit))
+        styles = ((column.styles or {}).get(cell, "") for column, cell in zip(columns, row, strict=True))
+        drawn.add_row(*map(Text, row, styles))
     console.print(drawn)

@@ -54,6 +54,15 @@ def test_rooms_are_headings_and_ids_stay_whole(filled: Cli) -> None:
     assert f" {PARENT} " in text
 
 
+def test_a_title_that_is_too_long_is_cut_with_a_mark(filled: Cli) -> None:
+    with filled.ledger() as ledger:
+        ledger.report_state({"state": {"title": "漢字 and more of it " * 9}}, room="r", session="s")
+
+    text = PAINT.sub("", on_terminal(filled, "sessions", "list"))
+
+    assert any("漢字 and more" in line and line.rstrip().endswith("…") for line in text.splitlines())
+
+
 def test_paint_is_left_out_when_somebody_minds(filled: Cli) -> None:
     assert PAINT.search(on_terminal(filled, "sessions", "list"))
     assert not PAINT.search(on_terminal(filled, "sessions", "list", TERM="dumb"))
