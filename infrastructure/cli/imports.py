@@ -60,6 +60,7 @@ def _take_in(
     """Each file's news added up, the warnings with their files, and how many files were left out."""
     from application.importing import ImportResult, import_transcript
     from domain.errors import Malformed, Rejected
+    from infrastructure.collector import spared
     from infrastructure.transcripts.files import UnreadableTranscript, read_transcript
 
     result, warned = ImportResult(), [_trouble(error) for error in found.troubles]
@@ -68,14 +69,15 @@ def _take_in(
         for path in found.files:
             try:
                 read = read_transcript(path)
-                news = import_transcript(
-                    ledger,
-                    read.transcript,
-                    import_id=read.import_id,
-                    digest=read.digest,
-                    room=room,
-                    dry_run=dry_run,
-                )
+                with spared():
+                    news = import_transcript(
+                        ledger,
+                        read.transcript,
+                        import_id=read.import_id,
+                        digest=read.digest,
+                        room=room,
+                        dry_run=dry_run,
+                    )
             except UnreadableTranscript as error:
                 warned.append(_trouble(error))
                 left_out += 1

@@ -1,1 +1,1 @@
-"""Benchmarks: `./dev bench`. Each figure stands beside its floor and its bar; bars are not part of the tests."""
+"""Benchmarks, run by `./dev bench`: each figure beside its floor and its bar; the tests have no bars."""

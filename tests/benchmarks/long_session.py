@@ -80,9 +80,7 @@ def _hundred_thousand(table: Table, folder: Path) -> None:
     with open_ledger(f"sqlite:///{path}") as ledger, timed() as filled:
         fill(ledger, "ses-long", EVENTS)
     table.add(Figure("batches of 500 messages a commit, filling", f"{EVENTS / filled.wall_s:,.0f}/s"))
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", COLD, str(path)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", COLD, str(path)], capture_output=True, text=True, check=True)
     version, milliseconds, megabytes = done.stdout.split()
     what = f"cold load of a session with {int(version):,} events"
     table.add(Figure(what, f"{float(milliseconds):.1f} ms", "<= 30 ms", float(milliseconds) <= 30))

@@ -38,17 +38,15 @@ def _speed(table: Table, folder: Path) -> None:
     ratios, floors, rates, cpus = [], [], [], []
     with open_ledger(f"sqlite:///{folder}/speed.db") as ledger:
         start_turn(ledger, "ses-1")
-        number = 0
-        for _ in range(ROUNDS):
+        for turn in range(ROUNDS):
             with timed() as floor:
                 for _ in range(REPORTS):
                     db.execute("BEGIN IMMEDIATE")
                     db.execute("INSERT INTO messages (body) VALUES (?)", (TEXT,))
                     db.execute("COMMIT")
             with timed() as ours:
-                for number in range(number, number + REPORTS):
+                for number in range(turn * REPORTS, (turn + 1) * REPORTS):
                     report_message(ledger, "ses-1", number)
-                number += 1
             floors.append(REPORTS / floor.wall_s)
             rates.append(REPORTS / ours.wall_s)
             ratios.append(floor.wall_s / ours.wall_s)
@@ -89,7 +87,7 @@ def _fsyncs(table: Table, folder: Path) -> None:
         "print('end', flush=True)\n"
     )
     command = ["strace", "-f", "-e", "trace=fsync,fdatasync,write", sys.executable, "-c", script]
-    trace = subprocess.run(command, capture_output=True, text=True, check=True).stderr  # noqa: S603
+    trace = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     within = trace[trace.index('write(1, "begin') : trace.index('write(1, "end')]
     syncs = len(re.findall(r"\b(?:fsync|fdatasync)\(", within))
     each = syncs / FSYNC_REPORTS

@@ -2,15 +2,18 @@
 
 import hashlib
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 from application.importing import import_transcript
+from infrastructure.collector import spared
 from infrastructure.main import open_ledger
 from infrastructure.transcripts.claude_code import read_claude_code
 from tests.benchmarks.figures import Figure, Table, timed
 from tests.benchmarks.reports import TEXT
 
 TURNS = 4_000
+START_S = 1_772_355_600
 SESSION = "5e550009-7a11-4c0d-8e57-000000000009"
 
 
@@ -51,7 +54,7 @@ def transcript() -> bytes:
                     "cwd": "/srv/demo",
                     "version": "2.1.0",
                     "isSidechain": False,
-                    "timestamp": f"2026-03-01T{9 + number // 3600 % 12:02d}:{number // 60 % 60:02d}:{number % 60:02d}.000Z",
+                    "timestamp": datetime.fromtimestamp(START_S + number, UTC).isoformat(),
                     "message": message,
                 }
             )
@@ -76,10 +79,14 @@ def run(table: Table, folder: Path) -> None:
     with open_ledger(f"sqlite:///{folder}/import.db") as ledger:
         with timed() as first:
             told = read_claude_code(data, name)
-            result = import_transcript(ledger, told, import_id=SESSION, digest=digest)
+            with spared():
+                result = import_transcript(ledger, told, import_id=SESSION, digest=digest)
         with timed() as again:
             told = read_claude_code(data, name)
-            repeated = import_transcript(ledger, told, import_id=SESSION, digest="another name for the same")
+            with spared():
+                repeated = import_transcript(
+                    ledger, told, import_id=SESSION, digest="another name for the same"
+                )
         assert repeated.events == 0
     rate = told.records / first.wall_s
     table.add(
