@@ -24,6 +24,8 @@ class Delivery:
     on_failure: OnFailure
     lock: AbstractContextManager[object]
     """Held while observers are called, by one thread at a time; that thread may take it again."""
+    crashpoint: Callable[[str], object] = field(kw_only=True, default=str)
+    """Is told where the process may die; nothing happens there unless a test wants it."""
     _is_calling: bool = False
     _observers: dict[str, Observer] = field(default_factory=dict)
     _seen: dict[str, Position] = field(default_factory=dict)
@@ -125,6 +127,7 @@ class Delivery:
         return self._observers[name]
 
     def _hand_over(self, name: str, observer: Observer, delta: CommittedDelta, *, marks: bool = True) -> bool:
+        self.crashpoint("outbox.before_send")
         try:
             observer(delta)
         except Exception as error:
@@ -132,6 +135,8 @@ class Delivery:
             self._held[name].add(delta.room)
             self.deliveries.failed(name, delta.room, str(error) or type(error).__name__)
             return False
+        self.crashpoint("outbox.after_send")
         if marks:
             self.deliveries.delivered(name, delta.room, delta.last_position)
+            self.crashpoint("outbox.after_mark")
         return True

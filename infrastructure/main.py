@@ -13,6 +13,7 @@ from application.ledger import Ledger
 from application.ports import Clock, Participant
 from domain.delta import CommittedDelta
 from domain.errors import StoreUnavailable
+from infrastructure.crashpoints import crashpoint
 from infrastructure.store.event_store import EventStore
 from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.sqlite import SQLiteDatabase
@@ -64,7 +65,8 @@ def open_ledger(
     """
     clock = clock or SystemClock()
     store = EventStore(_database(url), clock, participant)
-    return Ledger(store, Delivery(store, failures or ObserverFailures(), RLock()), clock)
+    delivery = Delivery(store, failures or ObserverFailures(), RLock(), crashpoint=crashpoint)
+    return Ledger(store, delivery, clock)
 
 
 def _database(url: str) -> Database:

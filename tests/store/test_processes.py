@@ -1,0 +1,54 @@
+"""Several processes on one file: nobody fails, nothing is lost."""
+
+from collections import Counter
+from pathlib import Path
+
+from tests.store.place import Place
+from tests.store.writer_process import ROOM, SHARED, Child, context, report_both, report_same
+
+WRITERS = 8
+REPORTS = 200
+
+
+def test_eight_processes_report_on_one_file(file: Place, path: Path) -> None:
+    """None is failed or locked out, at its start or later, and every report is one commit."""
+    start = context().Barrier(WRITERS)
+    url = f"sqlite:///{path}"
+    children = [Child(report_both, url, f"own-{number}", REPORTS, start) for number in range(WRITERS)]
+    answered = [child.end() for child in children]
+    assert [child.process.exitcode for child in children] == [0] * WRITERS
+    assert [len(lines) for lines in answered] == [REPORTS] * WRITERS
+
+    ledger = file.ledger()
+    transactions = Counter(line for lines in answered for line in lines)
+    assert len(transactions) == WRITERS * REPORTS
+    assert Counter(delta.transaction_id for delta in ledger.deltas()) == transactions
+    assert ledger.verify().ok
+
+    half = REPORTS // 2
+    shared = list(ledger.events(ROOM, SHARED))
+    assert [event.version for event in shared] == list(range(1, 2 + WRITERS * half))
+    assert [event.topic for event in shared].count("session.opened") == 1
+    for number in range(WRITERS):
+        own = f"own-{number}"
+        titles = [(event.event.content or {}).get("title") for event in ledger.events(ROOM, own)]
+        assert titles == [None, *(f"{own} {turn}" for turn in range(1, REPORTS, 2))]
+        theirs = [
+            title
+            for event in shared
+            if (title := (event.event.content or {}).get("title", "")).startswith(f"{own} ")
+        ]
+        assert theirs == [f"{own} {turn}" for turn in range(0, REPORTS, 2)]
+
+
+def test_a_session_that_twenty_processes_create_at_once_is_created_once(file: Place, path: Path) -> None:
+    start = context().Barrier(20)
+    children = [Child(report_same, f"sqlite:///{path}", start) for _ in range(20)]
+    answered = [line for child in children for line in child.end()]
+    assert [child.process.exitcode for child in children] == [0] * 20
+    assert len(answered) == 20
+    assert len([line for line in answered if line]) == 1
+    ledger = file.ledger()
+    assert [event.topic for event in ledger.events(ROOM, SHARED)] == ["session.opened", "session.titled"]
+    assert len(ledger.sessions(ROOM)) == 1
+    assert ledger.verify().ok
