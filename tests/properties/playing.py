@@ -1,0 +1,205 @@
+"""Plays histories on a ledger, and takes pictures of everything that is stored."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from application.ledger import Ledger
+from application.ports import Participant
+from application.views import MessageView, Reply
+from domain.delta import CommittedDelta, Mutation
+from domain.errors import Rejected
+from domain.ids import RoomId, SessionId, session_stream
+from domain.interaction import Interaction
+from domain.message import Message
+from domain.session import Session
+from domain.turn import Turn
+from infrastructure.main import ObserverFailures, open_ledger
+from infrastructure.store.event_store import EventStore
+from infrastructure.store.memory import MemoryDatabase
+from infrastructure.store.rows import interaction_of_row, message_of_row, session_of, turn_of_row
+from infrastructure.store.sqlite import SQLiteDatabase
+from infrastructure.store.tables import INTERACTIONS, MESSAGES, READ_MODELS, SESSIONS, TURNS, Row
+from tests.properties.histories import ROOM, T0, Step
+
+Key = tuple[str, ...]
+"""A session, and what of it: a turn, a message, or an interaction's turn and request."""
+
+
+@dataclass
+class FakeClock:
+    """Stands until it is moved, backwards too."""
+
+    now: int = T0
+
+    def now_ms(self) -> int:
+        return self.now
+
+
+class Quiet(ObserverFailures):
+    """Counts what observers did not take, and logs nothing."""
+
+    def __call__(self, name: str, delta: CommittedDelta, error: Exception) -> None:
+        self.by_subscription[name] += 1
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Every row of every table, operational ones included, at one moment."""
+
+    tables: Mapping[str, Sequence[Any]]
+
+    def rows(self, table: str) -> Sequence[Row]:
+        return self.tables[table]
+
+    @cached_property
+    def models(self) -> Mapping[str, Sequence[Any]]:
+        return {table.name: self.tables[table.name] for table in READ_MODELS}
+
+    @cached_property
+    def sessions(self) -> Mapping[str, Session]:
+        return {row[2]: session_of(row) for row in self.rows(SESSIONS.name)}
+
+    @cached_property
+    def names(self) -> Mapping[int, str]:
+        """The session that a row's key stands for."""
+        return {row[0]: row[2] for row in self.rows(SESSIONS.name)}
+
+    @cached_property
+    def turns(self) -> Mapping[Key, Turn]:
+        return {(self.names[row[0]], row[1]): turn_of_row(row) for row in self.rows(TURNS.name)}
+
+    @cached_property
+    def messages(self) -> Mapping[Key, Message]:
+        return {(self.names[row[0]], row[1]): message_of_row(row) for row in self.rows(MESSAGES.name)}
+
+    @cached_property
+    def interactions(self) -> Mapping[Key, Interaction]:
+        rows = self.rows(INTERACTIONS.name)
+        return {(self.names[row[0]], row[1], row[2]): interaction_of_row(row) for row in rows}
+
+    def turns_of(self, session: str) -> dict[str, Turn]:
+        return {key[1]: turn for key, turn in self.turns.items() if key[0] == session}
+
+
+def _of_memory(database: MemoryDatabase) -> Picture:
+    data = database._data
+    kept = (data.contents, data.heads, data.outbox, data.commands, data.snapshots)
+    tables: dict[str, Sequence[Any]] = {
+        "stored_events": [*data.records],
+        "recorder": [*data.recorder._stored_events],
+        "kept": [dict(one) for one in kept],
+        "deliveries": [dict(data.subscriptions), dict(data.lanes)],
+    }
+    models = {name: [rows[keys] for keys in sorted(rows)] for name, rows in data.models.items()}
+    return Picture(tables | models)
+
+
+def _of_sqlite(path: Path) -> Picture:
+    with closing(sqlite3.connect(path)) as db:
+        names = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return Picture({name: db.execute(f"SELECT * FROM {name}").fetchall() for name in names})
+
+
+@dataclass(frozen=True)
+class Happened:
+    """What one step came to."""
+
+    step: Step
+    at: int
+    replies: tuple[Reply, ...]
+    rejection: Rejected | None
+    before: Picture
+    after: Picture
+    deltas: list[CommittedDelta]
+    """Of what it committed; a repeated command commits nothing."""
+
+    @property
+    def mutations(self) -> list[Mutation]:
+        return [mutation for delta in self.deltas for mutation in delta.delta.mutations]
+
+
+@dataclass(frozen=True)
+class House:
+    """A ledger with its clock, and a look behind it."""
+
+    ledger: Ledger
+    clock: FakeClock
+
+    @property
+    def store(self) -> EventStore:
+        assert isinstance(self.ledger.store, EventStore)
+        return self.ledger.store
+
+    def picture(self) -> Picture:
+        database = self.store._database
+        if isinstance(database, MemoryDatabase):
+            return _of_memory(database)
+        assert isinstance(database, SQLiteDatabase)
+        return _of_sqlite(database.path)
+
+    def cached(self, session: str) -> Session | None:
+        """The state that the next decision would rest on."""
+        return self.store._writer._states.get(session_stream(RoomId(ROOM), SessionId(session)))
+
+    def state(self, session: str) -> Session:
+        """The state as the log folds to it."""
+        return self.store.state(RoomId(ROOM), SessionId(session))
+
+    def messages(self, session: str) -> tuple[MessageView, ...]:
+        known = self.ledger.session(ROOM, session) is not None
+        return self.ledger.messages(ROOM, session, limit=500).messages if known else ()
+
+    def attempt(self, step: Step) -> tuple[tuple[Reply, ...], Rejected | None]:
+        """Take a step; a refusal is an outcome, every other error is a failed test."""
+        self.clock.now += step.moves_ms
+        try:
+            return step.take(self.ledger), None
+        except Rejected as rejection:
+            return (), rejection
+
+    def play(self, history: Iterable[Step]) -> None:
+        for step in history:
+            self.attempt(step)
+
+    def live(self, history: Iterable[Step]) -> Iterator[Happened]:
+        """Play step by step, with a picture before and after each."""
+        before = self.picture()
+        committed: set[str] = set()
+        for step in history:
+            replies, rejection = self.attempt(step)
+            after = self.picture()
+            deltas = [
+                one for reply in replies if (one := reply.delta) and one.transaction_id not in committed
+            ]
+            committed.update(delta.transaction_id for delta in deltas)
+            yield Happened(step, self.clock.now, replies, rejection, before, after, deltas)
+            before = after
+
+
+@contextmanager
+def opened(
+    url: str = "memory://", *, participant: Participant | None = None, now: int = T0
+) -> Iterator[House]:
+    """A ledger of one's own, closed in the end."""
+    clock = FakeClock(now)
+    with open_ledger(url, clock=clock, participant=participant, failures=Quiet()) as ledger:
+        yield House(ledger, clock)
+
+
+@contextmanager
+def sqlite_url() -> Iterator[str]:
+    """A place for an SQLite store, gone in the end."""
+    with TemporaryDirectory() as folder:
+        yield f"sqlite:///{folder}/reprise.db"
+
+
+@contextmanager
+def on_sqlite() -> Iterator[House]:
+    with sqlite_url() as url, opened(url) as house:
+        yield house
