@@ -1,7 +1,7 @@
 """How frozen values become small JSON objects and back: field by field, defaults left out."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
@@ -10,7 +10,6 @@ from pydantic.alias_generators import to_camel
 T = TypeVar("T")
 
 _ABSENT = object()
-_EMPTY: dict[str, Any] = {}
 _CONTENT: Final = frozenset(("content",))
 """Content is stored elsewhere."""
 
@@ -33,7 +32,7 @@ def _layout(kind: type, omit: frozenset[str]) -> _Layout:
     if (kind, omit) not in _LAYOUTS:
         packed = [one for one in fields(kind) if one.name not in omit | _CONTENT]
         names = tuple(one.name for one in packed)
-        defaults = tuple(_ABSENT if one.default is MISSING else one.default for one in packed)
+        defaults = tuple(map(_default, packed))
         values = (
             attrgetter(*names)
             if len(names) > 1
@@ -43,13 +42,19 @@ def _layout(kind: type, omit: frozenset[str]) -> _Layout:
     return _LAYOUTS[kind, omit]
 
 
+def _default(one: "Field[Any]") -> Any:
+    if one.default_factory is not MISSING:
+        return one.default_factory()
+    return _ABSENT if one.default is MISSING else one.default
+
+
 def pack(value: Any, omit: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The value's fields that differ from their defaults, under camelCase keys."""
     layout = _layout(type(value), omit)
     packed = {
         key: held
         for key, default, held in zip(layout.keys, layout.defaults, layout.values(value), strict=True)
-        if held is not default and held not in (default, _EMPTY)
+        if held is not default and held != default
     }
     for key, held in packed.items():
         if hasattr(held, "__dataclass_fields__"):
