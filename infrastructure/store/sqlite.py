@@ -58,6 +58,11 @@ from infrastructure.store.tables import (
 
 LOCK_TIMEOUT_S: Final = 60
 """How long a writer waits for another process before it gives up with StoreBusy."""
+LOCK_POLL_S: Final = 0.002
+"""How often it asks for the lock meanwhile. SQLite itself soon asks only ten times a second, and a process
+that writes without a pause would keep the others out for seconds."""
+_WAITS_BY_ITSELF: Final = "PRAGMA busy_timeout = 0"
+"""For a connection whose transactions begin with `_patiently`."""
 READERS_MAX: Final = 16
 FORGET_ROWS_MAX: Final = 100
 """Expired commands forgotten with each one that is remembered."""
@@ -71,7 +76,10 @@ class _Connection(SQLiteConnection):
     @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
         cursor = self.cursor()
-        cursor.execute("BEGIN IMMEDIATE" if commit else "BEGIN")
+        if commit:
+            _patiently(cursor, "BEGIN IMMEDIATE")
+        else:
+            cursor.execute("BEGIN")
         try:
             with cursor:
                 yield cursor
@@ -92,7 +100,7 @@ class _Pool(SQLiteConnectionPool):
             check_same_thread=False,
             cached_statements=256,
         )
-        for pragma in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY"):
+        for pragma in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY", "wal_autocheckpoint = 4000"):
             plain.execute(f"PRAGMA {pragma}")
         plain.row_factory = sqlite3.Row
         return _Connection(plain, max_age=None)
@@ -199,6 +207,7 @@ class SQLiteDatabase:
             self.store_id = _prepare(path, migrations)
         self._datastore = _Datastore(path)
         self._writer = self._datastore.pool.get_connection(is_writer=True)
+        self._writer.cursor().execute(_WAITS_BY_ITSELF)
         self._turn = RLock()
         self._recorder = _Recorder(self._datastore)
         self._snapshots = SQLiteAggregateRecorder(self._datastore, events_table_name="snapshots")
@@ -232,6 +241,7 @@ def _prepare(path: Path, migrations: Sequence[str]) -> str:
         _refuse_foreign(db, path, len(migrations))
         db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         _patiently(db, "PRAGMA journal_mode = WAL")
+        db.execute(_WAITS_BY_ITSELF)
         _patiently(db, "BEGIN IMMEDIATE")
         _refuse_foreign(db, path, len(migrations))
         version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -251,8 +261,8 @@ def _prepare(path: Path, migrations: Sequence[str]) -> str:
         db.close()
 
 
-def _patiently(db: sqlite3.Connection, statement: str) -> None:
-    """Run a statement that SQLite refuses at once while another process opens the same new file."""
+def _patiently(db: sqlite3.Connection | SQLiteCursor, statement: str) -> None:
+    """Run a statement again for as long as SQLite refuses it because another process is at work."""
     deadline = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
@@ -264,7 +274,7 @@ def _patiently(db: sqlite3.Connection, statement: str) -> None:
             )
             if not busy or time.monotonic() > deadline:
                 raise
-            time.sleep(0.01)
+            time.sleep(LOCK_POLL_S)
         else:
             return
 

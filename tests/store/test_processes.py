@@ -8,6 +8,10 @@ from tests.store.writer_process import ROOM, SHARED, Child, context, report_both
 
 WRITERS = 8
 REPORTS = 200
+REPORTS_MAX = 100_000
+"""More than a busy process will live to make."""
+OVERTAKEN_MAX = 500
+"""Commits of others while one process wants to commit."""
 
 
 def test_eight_processes_report_on_one_file(file: Place, path: Path) -> None:
@@ -52,3 +56,20 @@ def test_a_session_that_twenty_processes_create_at_once_is_created_once(file: Pl
     assert [event.topic for event in ledger.events(ROOM, SHARED)] == ["session.opened", "session.titled"]
     assert len(ledger.sessions(ROOM)) == 1
     assert ledger.verify().ok
+
+
+def test_a_process_that_writes_without_a_pause_keeps_nobody_out(file: Place, path: Path) -> None:
+    """Counted in commits: between wanting the lock and having it others make few."""
+    ledger = file.ledger()
+    busy = Child(report_both, f"sqlite:///{path}", "busy", REPORTS_MAX)
+    busy.lines(10)
+    overtaken = []
+    for number in range(100):
+        end = ledger.delivery.deliveries.end()
+        delta = ledger.report_state({"state": {"title": str(number)}}, room=ROOM, session="patient").delta
+        assert delta is not None
+        overtaken.append(delta.first_position - end)
+        busy.lines(1)
+    busy.kill()
+    assert len(list(ledger.deltas())) > 200
+    assert max(overtaken) < OVERTAKEN_MAX
