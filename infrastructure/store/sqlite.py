@@ -100,7 +100,7 @@ class _Pool(SQLiteConnectionPool):
             check_same_thread=False,
             cached_statements=256,
         )
-        for pragma in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY", "wal_autocheckpoint = 4000"):
+        for pragma in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY"):
             plain.execute(f"PRAGMA {pragma}")
         plain.row_factory = sqlite3.Row
         return _Connection(plain, max_age=None)
