@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from application.ports import Problem, Verification
 from domain.delta import Committed, delta_of
-from domain.errors import RepriseError
+from domain.errors import StoreError
 from domain.ids import Position, StreamId
 from domain.session import Purged, Session, SessionEvent
 from domain.work import Draft, Work
@@ -142,8 +142,8 @@ class _Audit:
         self.ends[record.stream] = (record.version, record.hash)
         try:
             opened = _opened(stored)
-        except (RepriseError, KeyError, TypeError, ValueError) as error:
-            self.problem(where, f"cannot be read: {error}")
+        except StoreError as error:
+            self.problem(where, str(error))
             return None
         if wrong := check(record, opened):
             self.problem(where, wrong)

@@ -125,6 +125,13 @@ def seal(
 def unseal(topic: str, facts: bytes, content: bytes | None = None) -> Opened:
     """Read a stored event; content is given where the reader wants it and it was not erased."""
     kind = kind_of(topic)
+    try:
+        return _opened(kind, topic, facts, content)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DamagedStore(f"an event {topic} cannot be read: {error!r}; verify names it") from error
+
+
+def _opened(kind: type[Event], topic: str, facts: bytes, content: bytes | None) -> Opened:
     around = jsontext.from_bytes(facts)
     if around["format"] != FORMAT:
         raise DamagedStore(f"an event {topic} has an envelope of format {around['format']}, not {FORMAT}")

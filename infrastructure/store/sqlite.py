@@ -11,7 +11,12 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from eventsourcing.persistence import Notification, StoredEvent
+from eventsourcing.persistence import (
+    ConnectionPoolClosedError,
+    ConnectionUnavailableError,
+    Notification,
+    StoredEvent,
+)
 from eventsourcing.sqlite import (
     SQLiteAggregateRecorder,
     SQLiteApplicationRecorder,
@@ -64,6 +69,7 @@ that writes without a pause would keep the others out for seconds."""
 _WAITS_BY_ITSELF: Final = "PRAGMA busy_timeout = 0"
 """For a connection whose transactions begin with `_patiently`."""
 READERS_MAX: Final = 16
+_CHECK_RIGHTS: Final = "check that the file and its folder can be written"
 FORGET_ROWS_MAX: Final = 100
 """Expired commands forgotten with each one that is remembered."""
 PARTS_BATCH: Final = 500
@@ -179,6 +185,10 @@ def _translated(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _translation(path, error) from error
+    except ConnectionPoolClosedError:
+        raise StoreUnavailable(f"{path}: the store was closed; open it again") from None
+    except ConnectionUnavailableError:
+        raise StoreBusy(f"{path}: too many readers for {LOCK_TIMEOUT_S} s; try again") from None
 
 
 def _translation(path: Path, error: sqlite3.Error) -> StoreError:
@@ -193,7 +203,7 @@ def _translation(path: Path, error: sqlite3.Error) -> StoreError:
         case sqlite3.SQLITE_CORRUPT:
             return DamagedStore(f"{path}: the database is damaged ({error}); restore a backup")
         case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_IOERR:
-            return StoreUnavailable(f"{path}: {error}; check that the file and its folder can be written")
+            return StoreUnavailable(f"{path}: {error}; {_CHECK_RIGHTS}")
         case _:
             return StoreError(f"{path}: {error}")
 
@@ -215,8 +225,11 @@ class SQLiteDatabase:
     @contextmanager
     def write(self) -> Iterator["SQLiteTables"]:
         """One writing transaction; it has the lock from its first statement on."""
-        with self._turn, _translated(self.path), self._writer.transaction(commit=True) as cursor:
-            yield SQLiteTables(cursor, self._recorder, self._snapshots)
+        with self._turn, _translated(self.path):
+            if self._datastore.pool.closed:
+                raise ConnectionPoolClosedError
+            with self._writer.transaction(commit=True) as cursor:
+                yield SQLiteTables(cursor, self._recorder, self._snapshots)
 
     @contextmanager
     def read(self) -> Iterator["SQLiteTables"]:
@@ -225,16 +238,21 @@ class SQLiteDatabase:
             yield SQLiteTables(cursor, self._recorder, self._snapshots)
 
     def close(self) -> None:
-        if not self._datastore.pool.closed:
-            self._datastore.pool.put_connection(self._writer)
-            self._datastore.close()
+        with self._turn:
+            if not self._datastore.pool.closed:
+                self._datastore.pool.put_connection(self._writer)
+                self._datastore.close()
 
 
 def _prepare(path: Path, migrations: Sequence[str]) -> str:
     """Make or migrate the store; its id."""
-    if path.is_dir():
+    try:
+        is_folder, has_folder = path.is_dir(), path.parent.is_dir()
+    except OSError as error:
+        raise StoreUnavailable(f"{path}: {error.strerror}; {_CHECK_RIGHTS}") from error
+    if is_folder:
         raise StoreUnavailable(f"{path}: this is a folder; name a file in it")
-    if not path.parent.is_dir():
+    if not has_folder:
         raise StoreUnavailable(f"{path.parent}: no such folder; make it first")
     db = sqlite3.connect(path, timeout=LOCK_TIMEOUT_S, isolation_level=None)
     try:

@@ -154,10 +154,10 @@ BLOB = "CAST(replace(CAST(state AS TEXT), 'm-1', 'm-9') AS BLOB)"
         ),
         (
             f"UPDATE stored_events SET topic = 'session.beamed' WHERE {EVENT}",
-            "cannot be read: this release knows no event 'session.beamed'; read the store with a newer one",
+            "this release knows no event 'session.beamed'; read the store with a newer one",
         ),
-        (f"UPDATE stored_events SET state = X'7b7d' WHERE {EVENT}", "cannot be read: "),
-        (f"UPDATE stored_events SET state = X'ff' WHERE {EVENT}", "cannot be read: "),
+        (f"UPDATE stored_events SET state = X'7b7d' WHERE {EVENT}", "an event session."),
+        (f"UPDATE stored_events SET state = X'ff' WHERE {EVENT}", "an event session."),
         (
             "UPDATE contents SET content = CAST(replace(CAST(content AS TEXT), '0000', '0001') AS BLOB)"
             " WHERE position ="
