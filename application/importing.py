@@ -1,7 +1,7 @@
 """Takes what a transcript tells into the record, so that only news makes events (SPEC section 14)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from application.transcript import (
     TurnStart,
 )
 from domain import jsontext, session_rules, tree_rules, turn_rules
-from domain.ids import MessageId, RequestId, RoomId, SessionId, TurnId
+from domain.ids import MessageId, RequestId, RoomId, SessionId, TurnId, named_id
 from domain.interaction_rules import report_interaction
 from domain.message import Message as KnownMessage
 from domain.message import MessageAdded, counts_as_text, text_at
@@ -31,6 +31,7 @@ from domain.reports import (
     SessionState,
     StateReport,
     TurnReport,
+    is_name,
     is_surely_small,
 )
 from domain.session import DetailsReported, Imported, Opened, RecordKept
@@ -124,7 +125,10 @@ def _room_of(ledger: Ledger, told: Session) -> str:
         rooms = ledger.store.rooms_of(SessionId(session)) if session else []
         if len(rooms) == 1:
             return rooms[0]
-    return told.cwd or DEFAULT_ROOM
+    folder = told.cwd.strip()
+    if not folder:
+        return DEFAULT_ROOM
+    return folder if is_name(folder) else named_id("folder", folder)
 
 
 def _chunks(told: Session) -> list[tuple[Entry, ...]]:
@@ -139,7 +143,7 @@ def _take_in(ledger: Ledger, run: _Run, told: Session, room: RoomId) -> ImportRe
         steps = _steps(run, told, chunk, is_first=index == 0)
         if index == len(chunks) - 1:
             steps.append(partial(_conclude, run, told, had_news=result.events > 0))
-        id_ = f"{run.import_id}:{run.digest}:{index}"
+        id_ = f"{run.import_id}:{run.digest}:{_told_beside(told)}:{index}"
         key = CommandKey("import", room, SessionId(told.session_id), id_)
         committed = ledger.run(room, _decide(run, told, steps), key, run.digest)
         if committed.events:
@@ -147,6 +151,12 @@ def _take_in(ledger: Ledger, run: _Run, told: Session, room: RoomId) -> ImportRe
         if committed.answer["refused"]:
             break
     return result
+
+
+def _told_beside(told: Session) -> str:
+    """Names what is told of a session beside its entries: a file next to the transcript may tell more."""
+    beside = [getattr(told, one.name) for one in fields(told) if one.name != "entries"]
+    return jsontext.digest(beside)
 
 
 def _preview(ledger: Ledger, run: _Run, told: Session, room: RoomId) -> ImportResult:
@@ -204,7 +214,7 @@ def _begin(run: _Run, told: Session, draft: Draft) -> bool:
         parent_tool_call_id=told.parent_tool_call_id,
         provider=told.provider,
         provider_session_id=told.provider_session_id,
-        model=told.model,
+        model=_word(told.model),
         cwd=told.cwd,
         title=told.title,
         started_at_unix_ms=told.started_at_ms,
@@ -221,6 +231,12 @@ def _begin(run: _Run, told: Session, draft: Draft) -> bool:
     if told.forked_from_session_id and not draft.state.forked_from_session:
         draft.add(DetailsReported(forked_from_session=told.forked_from_session_id))
     return True
+
+
+def _word(text: str) -> str:
+    """The text where a word is wanted; blank when it is none, since a file is never refused for one."""
+    word = text.strip()
+    return word if is_name(word) else ""
 
 
 def _take(run: _Run, told: Session, entry: Entry, draft: Draft) -> None:
@@ -254,7 +270,7 @@ def _end_turn(draft: Draft, end: TurnEnd) -> None:
         outcome=end.outcome,
         completed_at_unix_ms=end.at_ms,
         error_message=end.error_message,
-        error_code=end.error_code,
+        error_code=_word(end.error_code),
     )
     how = ("end_of_file" if end.provisional else "reported", end.provisional)
     turn_rules.report_turn(draft, report, end.at_ms, how)  # type: ignore[arg-type]
@@ -323,7 +339,7 @@ def _interaction(draft: Draft, told: Interaction) -> None:
         turn_id=told.turn_id,
         kind=told.kind,
         status="pending" if told.output is None else "answered",
-        tool_name=told.tool_name,
+        tool_name=_word(told.tool_name),
         input=dict(told.input) or None,
         output=None if told.output is None else dict(told.output),
     )

@@ -199,11 +199,11 @@ class Ledger:
 
         One commit per session, children before parents; running it again settles nothing.
         """
-        live = sorted(
-            self.store.live_sessions(RoomId(room)),
-            key=lambda state: (not state.is_child, state.session),
-        )
-        return tuple(self._settle_session(RoomId(room), state.session) for state in live)
+        where = RoomId(room)
+        live = self.store.live_sessions(where)
+        tree = {row.state.session: row.state for row in self.store.sessions(where)} if live else {}
+        deepest_first = sorted(live, key=lambda state: (-tree_rules.level(tree, state), state.session))
+        return tuple(self._settle_session(where, state.session) for state in deepest_first)
 
     def _settle_session(self, room: RoomId, session: SessionId) -> Reply:
         def decide(work: Work, _: Loader) -> Mapping[str, Any]:
@@ -359,7 +359,7 @@ class Ledger:
 
     def _submit(self, reply: type[R], key: CommandKey, said: Any, decide: DecideOn) -> R:
         digest = jsontext.digest(_plain(said)) if key.id else ""
-        committed = self.run(key.room, decide, key if key.id else None, digest)
+        committed = self.run(key.room, decide, key if key.id else None, digest, actor=key.caller)
         return reply.model_validate({**committed.answer, "delta": committed.delta})
 
     def run(
@@ -369,6 +369,7 @@ class Ledger:
         key: CommandKey | None = None,
         digest: str = "",
         *,
+        actor: str = "",
         stores: bool = True,
     ) -> Committed:
         """Decide a command and store what it comes to, or only say what it would come to."""
@@ -379,7 +380,7 @@ class Ledger:
                     detail = "this command id was used for another command; take a new one"
                     raise Rejected("conflict", "command", key.id, detail)
                 return Decision(seen.answer, repeats=seen.position)
-            work = Work(room, self.clock.now_ms(), load.session)
+            work = Work(room, self.clock.now_ms(), load.session, actor=actor)
             answer = decide_on(work, load)
             return Decision(answer, work, key, digest) if stores else Decision(answer)
 

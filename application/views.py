@@ -78,7 +78,6 @@ class TurnView(View):
     cause: str | None = None
     provisional: bool | None = None
     origin: str | None = None
-    backfilled: bool | None = None
     error: str | None = None
     error_code: str | None = None
     file_changes: Any = None
@@ -208,7 +207,6 @@ def turn_view(turn: Turn) -> TurnView:
         cause=turn.cause or None,
         provisional=turn.provisional or None,
         origin=turn.origin or None,
-        backfilled=turn.backfilled or None,
         error=turn.content.get("error"),
         error_code=turn.error_code or None,
         file_changes=turn.content.get("fileChanges"),

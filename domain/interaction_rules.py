@@ -69,7 +69,10 @@ def _report_on_guess(
         _reopen(draft, known)
         _answer(draft, known.turn_id, known.request_id, report.output, occurred_at)
         return applied("interaction", known.request_id)
-    if status == "pending" and can_revive(draft, turn, "waiting", occurred_at):
+    if status == "superseded":
+        _end(draft, turn, report, status, occurred_at)
+        return applied("interaction", known.request_id)
+    if can_revive(draft, turn, "waiting", occurred_at):
         revive(draft, turn, "waiting", occurred_at)
         return applied("interaction", known.request_id)
     return ignored("interaction", known.request_id, "already_terminal")

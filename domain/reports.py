@@ -101,7 +101,7 @@ def _trimmed(value: object) -> str:
     return _text(value).strip()
 
 
-def _is_name(text: str) -> bool:
+def is_name(text: str) -> bool:
     """Whether a trimmed text can name something in every database and every address."""
     if len(text) > ID_LENGTH_MAX or "\0" in text:
         return False
@@ -114,7 +114,7 @@ _NAME: Final = f"at most {ID_LENGTH_MAX} characters without NUL and lone surroga
 def _id(value: object) -> str:
     """An identity, trimmed; blank if absent."""
     text = _trimmed(value)
-    if not _is_name(text):
+    if not is_name(text):
         raise _Refusal("invalid_id", f"expected an id of {_NAME}")
     return text
 
@@ -122,7 +122,7 @@ def _id(value: object) -> str:
 def _word(value: object) -> str:
     """A word of an open vocabulary, trimmed; blank if absent."""
     text = _trimmed(value)
-    if not _is_name(text):
+    if not is_name(text):
         raise _Refusal("invalid", f"expected a word of {_NAME}")
     return text
 
@@ -656,4 +656,4 @@ def _shown(part: object, names: tuple[str, ...]) -> str:
         return ""
     value = next((part[name] for name in names if name in part), "")
     text = value.strip() if isinstance(value, str) else ""
-    return text if _is_name(text) else ""
+    return text if is_name(text) else ""

@@ -62,7 +62,6 @@ class Opened(Relating):
     provider: str = ""
     provider_session_id: str = ""
     created_at: int
-    home: str = ""
     forked_from_session: str = ""
     forked_from_turn: str = ""
 
@@ -301,7 +300,6 @@ class Session:
     provider_session_id: str = ""
     model: str = ""
     capabilities: tuple[str, ...] | None = None
-    home: str = ""
     forked_from_session: str = ""
     forked_from_turn: str = ""
     title_latched: bool = False

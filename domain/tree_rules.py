@@ -1,6 +1,6 @@
 """What holds a root and its children together (SPEC C6, C7, S8, S9, T7, T8)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from domain.errors import Rejected
 from domain.ids import MessageId, SessionId, TurnId, named_id
@@ -87,6 +87,14 @@ def _depth(by_id: dict[SessionId, Session], anchor: SessionId, session: SessionI
             return depth + 1 if by_id[session].root_session == anchor else None
         here, depth = known.parent_session, depth + 1
     return depth
+
+
+def level(by_id: Mapping[SessionId, Session], session: Session) -> int:
+    """How many known parents stand above a session; a chain that runs in a circle ends."""
+    found = 0
+    while found <= len(by_id) and (parent := by_id.get(session.parent_session)):
+        session, found = parent, found + 1
+    return found + bool(session.parent_session)
 
 
 def _root_ids(session: Session) -> dict[str, str]:

@@ -19,7 +19,6 @@ class TurnStarted(Reported):
     active: bool = False
     origin: str = ""
     started_at: int = 0
-    backfilled: bool = False
     after_message: int = 0
     """The session's message version when the turn was first seen: its messages lie above."""
     queued_turn_id: TurnId = TurnId("")
@@ -138,7 +137,6 @@ class Turn:
     cause: str = ""
     provisional: bool = False
     origin: str = ""
-    backfilled: bool = False
     after_message: int = 0
     """Message version of the session when it was first seen: its messages lie above."""
     started_at: int = 0
@@ -183,7 +181,6 @@ def evolve_turn(turn: Turn | None, event: TurnEvent, version: int, at: int) -> T
             turn_id=event.turn_id,
             phase=event.phase,
             origin=event.origin,
-            backfilled=event.backfilled,
             after_message=event.after_message,
             started_at=event.started_at,
             first_seen_at=at,

@@ -41,6 +41,7 @@ def settle(
     `promote` lets the earliest queued turn become live when the live one ends.
     """
     state = draft.state
+    before = draft.turn(turn_id)
     waiting = [entry[1] for entry in state.queue if entry[1] != turn_id]
     follows = promote and turn_id == state.active_turn and bool(waiting)
     draft.add(
@@ -59,6 +60,8 @@ def settle(
         )
     )
     _supersede_pending(draft, turn_id, provisional=provisional)
+    if before and before.is_settled and not provisional:
+        _confirm_superseded(draft, turn_id)
     if outcome != "completed":
         _close_tools(draft, turn_id, settled_at, provisional=provisional)
 
@@ -91,6 +94,20 @@ def _supersede_pending(draft: Draft, turn_id: TurnId, *, provisional: bool) -> N
                     request_id=request,
                     cause="turn_ended",
                     provisional=provisional,
+                    **root_of(draft),
+                )
+            )
+
+
+def _confirm_superseded(draft: Draft, turn_id: TurnId) -> None:
+    """What the guess of a provisional end superseded is superseded for good by the final one."""
+    for interaction in draft.interactions(turn_id):
+        if interaction.status == "superseded" and interaction.provisional:
+            draft.add(
+                InteractionSuperseded(
+                    turn_id=turn_id,
+                    request_id=interaction.request_id,
+                    cause=interaction.cause,
                     **root_of(draft),
                 )
             )

@@ -350,6 +350,8 @@ class Work:
     room: RoomId
     now: int
     load: Load
+    actor: str = ""
+    """Who gave the command, as far as known."""
     source: Source | None = None
     decided: list[Decided] = field(default_factory=list)
     drafts: dict[SessionId, Draft] = field(default_factory=dict)

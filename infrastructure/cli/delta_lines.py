@@ -10,7 +10,6 @@ from typing import Any, Final, Self
 from domain.delta import CommittedDelta
 from domain.errors import StoreBusy
 from infrastructure.cli.text import json_line
-from infrastructure.crashpoints import crashpoint
 
 LINE_START: Final = b'{"transactionId":'
 BLOCK_BYTES: Final = 2**16
@@ -55,7 +54,6 @@ class DeltaFile:
         os.close(self._file)
 
     def __call__(self, committed: CommittedDelta) -> None:
-        crashpoint("outbox.before_send")
         end = os.fstat(self._file).st_size
         line = memoryview(json_line(line_of(committed)))
         try:
@@ -66,7 +64,6 @@ class DeltaFile:
             with suppress(OSError):
                 os.ftruncate(self._file, end)
             raise
-        crashpoint("outbox.after_send")
 
     def _mend(self) -> None:
         """Let the file end with a whole line."""

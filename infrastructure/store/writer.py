@@ -238,6 +238,7 @@ class Writer:
                 index=index,
                 count=len(work.decided),
                 command_id=command_id,
+                actor=work.actor,
                 source=decided.source,
             )
             salt = b"" if decided.event.content is None else self._salt()
