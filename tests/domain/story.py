@@ -22,9 +22,10 @@ from application.views import (
     StateReply,
     TurnView,
 )
+from domain.delta import CommittedDelta
 from domain.errors import Rejected
 from domain.event import Event
-from infrastructure.main import open_ledger
+from infrastructure.main import ObserverFailures, open_ledger
 
 ROOM = "room-1"
 SESSION = "ses-1"
@@ -103,12 +104,20 @@ def refused(reason: str, part: str = "") -> Iterator[None]:
     assert part in ("", caught.value.part), caught.value
 
 
+class Failures(ObserverFailures):
+    """Counts what observers did not take, and logs nothing."""
+
+    def __call__(self, name: str, delta: CommittedDelta, error: Exception) -> None:
+        self.by_subscription[name] += 1
+
+
 @dataclass
 class Story:
     """A ledger of one's own with its clock."""
 
     ledger: Ledger
     clock: FakeClock = field(default_factory=FakeClock)
+    failures: Failures = field(default_factory=Failures)
     _sessions: dict[str, None] = field(default_factory=dict)
 
     # When.
@@ -233,8 +242,8 @@ class Story:
 @contextmanager
 def told(url: str = "memory://", participant: Participant | None = None) -> Iterator[Story]:
     """A story whose store is checked in the end: what it kept must fit together."""
-    clock = FakeClock()
-    with open_ledger(url, clock=clock, participant=participant) as ledger:
-        yield Story(ledger, clock)
+    clock, failures = FakeClock(), Failures()
+    with open_ledger(url, clock=clock, participant=participant, failures=failures) as ledger:
+        yield Story(ledger, clock, failures)
         found = ledger.verify()
         assert found.ok, found.problems

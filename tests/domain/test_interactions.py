@@ -226,7 +226,7 @@ def test_a_guessed_supersession_can_be_answered_by_a_person(story: Story) -> Non
 
 
 def test_a_guessed_supersession_can_be_answered_by_a_report(story: Story) -> None:
-    """T10: So does the runtime's report of an answer; a report that it was superseded changes nothing."""
+    """T10: So does the runtime's report of an answer; a report that it was superseded makes the guess final."""
     story.turn("t1", "running", at=0)
     story.ask("r1", at=1)
     story.ask("r2", at=1)
@@ -236,7 +236,9 @@ def test_a_guessed_supersession_can_be_answered_by_a_report(story: Story) -> Non
     superseded = story.ask("r2", status="superseded", at=6)
 
     assert story.asked("r1").output == {"ok": True}
-    assert (became(answered, PART), became(superseded, PART)) == ("applied", "already_terminal")
+    assert (became(answered, PART), became(superseded, PART)) == ("applied", "applied")
+    story.turn("t1", "running", at=7)
+    assert story.asked("r2").status == "superseded"
 
 
 def test_an_answer_stays_when_its_turn_comes_back(story: Story) -> None:

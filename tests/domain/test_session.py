@@ -1,5 +1,6 @@
 """The session itself: merging, times, status, titles and what a report is answered."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -484,12 +485,13 @@ def test_a_pin_is_set_and_taken_away(story: Story) -> None:
 
 def test_commands_name_a_session_that_is_known(story: Story) -> None:
     """C1: A title, settings, a pin or a request to cancel for an unknown session is refused."""
-    for command in (
+    commands: tuple[Callable[[], object], ...] = (
         lambda: story.ledger.set_title(ROOM, "nobody", "x"),
         lambda: story.ledger.set_settings(ROOM, "nobody", {}),
         lambda: story.ledger.set_pin(ROOM, "nobody", pinned=True),
         lambda: story.ledger.request_cancel(ROOM, "nobody", "t1"),
-    ):
+    )
+    for command in commands:
         with refused("unknown_session", "session"):
             command()
 
