@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final, cast
+from uuid import uuid4
 
 from application.ports import Problem, Verification
 from domain.delta import Committed, delta_of
@@ -79,14 +80,16 @@ def _loads_nothing(*_: object) -> tuple[Session, StoredRows]:
 def rebuild(database: Database) -> int:
     """Make the read models anew beside the live ones, then swap; the number of events read.
 
-    Writers go on meanwhile; only the last batch and the swap hold them up.
+    Writers go on meanwhile and wait for one batch at the most. Rebuilds may overlap: the first one done
+    swaps, the others are told so with StoreBusy.
     """
+    name = uuid4().hex
     with database.write() as tables:
-        refold = Refold(tables.shadow(temporary=False))
+        refold = Refold(tables.shadow(name))
     position = read = 0
     while True:
         with database.write() as tables:
-            refold.tables = tables.reopen_shadow()
+            refold.tables = tables.reopen_shadow(name)
             batch = 0
             for stored in tables.log(position, contents=True):
                 refold.apply(stored, _opened(stored))
@@ -96,7 +99,7 @@ def rebuild(database: Database) -> int:
             refold.flush()
             read += batch
             if batch < BATCH_EVENTS:
-                tables.swap_shadow()
+                tables.swap_shadow(name)
                 return read
 
 
@@ -254,7 +257,7 @@ def verify(database: Database) -> Verification:
     """Check streams, hashes, contents, outbox and read models; writes nothing (SPEC A3)."""
     with database.read() as tables:
         audit = _Audit(tables)
-        refold = Refold(tables.shadow(temporary=True))
+        refold = Refold(tables.shadow())
         last = Position(0)
         for count, stored in enumerate(tables.log(contents=True), start=1):
             last = stored.position

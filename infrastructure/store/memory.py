@@ -10,7 +10,7 @@ from uuid import uuid4
 from eventsourcing.persistence import StoredEvent
 from eventsourcing.popo import POPOApplicationRecorder
 
-from domain.errors import VersionConflict
+from domain.errors import StoreBusy, VersionConflict
 from domain.ids import Position, StreamId, TransactionId
 from infrastructure.store.records import Record
 from infrastructure.store.tables import (
@@ -58,7 +58,7 @@ class _Data:
     subscriptions: dict[str, int] = field(default_factory=dict)
     lanes: dict[tuple[str, str], tuple[int, int, str, int]] = field(default_factory=dict)
     models: Models = field(default_factory=_empty_models)
-    rebuilt: Models = field(default_factory=_empty_models)
+    rebuilt: dict[str, Models] = field(default_factory=dict)
 
 
 class MemoryDatabase:
@@ -248,9 +248,10 @@ class MemoryTables:
         self.put(SESSIONS, (*row[: -len(clocks)], *clocks))
 
     def remove_session(self, key: int) -> None:
-        for rows in self._models.values():
-            for keys in [keys for keys in rows if keys[0] == key]:
-                _remove(rows, keys, self._undo)
+        for models in (self._models, *self._data.rebuilt.values()):
+            for rows in models.values():
+                for keys in [keys for keys in rows if keys[0] == key]:
+                    _remove(rows, keys, self._undo)
 
     def rows(self, table: Table) -> Iterator[Row]:
         rows = self._models[table.name]
@@ -311,14 +312,17 @@ class MemoryTables:
 
     # Read models beside the live ones.
 
-    def shadow(self, *, temporary: bool) -> "MemoryTables":
+    def shadow(self, name: str = "") -> "MemoryTables":
         models = _empty_models()
-        if not temporary:
-            self._data.rebuilt = models
+        if name:
+            self._data.rebuilt[name] = models
         return MemoryTables(self._data, self._undo, models)
 
-    def reopen_shadow(self) -> "MemoryTables":
-        return MemoryTables(self._data, self._undo, self._data.rebuilt)
+    def reopen_shadow(self, name: str) -> "MemoryTables":
+        if name not in self._data.rebuilt:
+            raise StoreBusy("another rebuild was done in the meantime; the read models are fresh")
+        return MemoryTables(self._data, self._undo, self._data.rebuilt[name])
 
-    def swap_shadow(self) -> None:
-        self._data.models = self._data.rebuilt
+    def swap_shadow(self, name: str) -> None:
+        self._data.models = self._data.rebuilt[name]
+        self._data.rebuilt.clear()

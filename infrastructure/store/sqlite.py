@@ -72,6 +72,8 @@ READERS_MAX: Final = 16
 _CHECK_RIGHTS: Final = "check that the file and its folder can be written"
 FORGET_ROWS_MAX: Final = 100
 """Expired commands forgotten with each one that is remembered."""
+_SHADOW: Final = "rebuilt_"
+"""How the names of read models begin that stand beside the live ones."""
 PARTS_BATCH: Final = 500
 """Positions in one statement."""
 
@@ -555,8 +557,9 @@ class SQLiteTables:
         self._db.execute(_clocks_statement(self._prefix), (*clocks, key))
 
     def remove_session(self, key: int) -> None:
-        for table in READ_MODELS:
-            self._db.execute(f"DELETE FROM {self._prefix}{table.name} WHERE key = ?", (key,))
+        for prefix in (self._prefix, *(f"{name}_" for name in self._shadows())):
+            for table in READ_MODELS:
+                self._db.execute(f"DELETE FROM {prefix}{table.name} WHERE key = ?", (key,))
 
     def rows(self, table: Table) -> Iterator[Row]:
         order = ", ".join(table.columns[: table.keys])
@@ -638,23 +641,32 @@ class SQLiteTables:
 
     # Read models beside the live ones.
 
-    def shadow(self, *, temporary: bool) -> "SQLiteTables":
-        if temporary:
-            self._drop("temp.checked_")
-            self._run(temporary_read_models("checked_"))
-            return self._with("temp.checked_")
-        self._drop("rebuilt_")
-        self._run(read_models("rebuilt_"))
-        return self._with("rebuilt_")
+    def shadow(self, name: str = "") -> "SQLiteTables":
+        if name:
+            self._run(read_models(f"{_SHADOW}{name}_"))
+            return self._with(f"{_SHADOW}{name}_")
+        self._drop("temp.checked_")
+        self._run(temporary_read_models("checked_"))
+        return self._with("temp.checked_")
 
-    def reopen_shadow(self) -> "SQLiteTables":
-        return self._with("rebuilt_")
+    def reopen_shadow(self, name: str) -> "SQLiteTables":
+        if f"{_SHADOW}{name}" not in self._shadows():
+            raise StoreBusy("another rebuild was done in the meantime; the read models are fresh")
+        return self._with(f"{_SHADOW}{name}_")
 
-    def swap_shadow(self) -> None:
+    def swap_shadow(self, name: str) -> None:
         self._drop("")
         for table in READ_MODELS:
-            self._db.execute(f"ALTER TABLE rebuilt_{table.name} RENAME TO {table.name}")
+            self._db.execute(f"ALTER TABLE {_SHADOW}{name}_{table.name} RENAME TO {table.name}")
         self._run(indexes())
+        for leftover in self._shadows():
+            self._drop(f"{leftover}_")
+
+    def _shadows(self) -> list[str]:
+        """Read models that are being made anew, or were when a process died."""
+        ending = f"_{SESSIONS.name}"
+        rows = self._all("SELECT name FROM sqlite_master WHERE name GLOB ?", f"{_SHADOW}*{ending}")
+        return [row[0].removesuffix(ending) for row in rows]
 
     def _with(self, prefix: str) -> "SQLiteTables":
         return SQLiteTables(self._cursor, self._recorder, self._snapshots, prefix)

@@ -183,7 +183,7 @@ class Tables(Protocol):
         """Change the CLOCKS of a session's row and nothing else."""
 
     def remove_session(self, key: int) -> None:
-        """Remove every read-model row of a session."""
+        """Remove every read-model row of a session, also from read models that are being made anew."""
 
     def session_by_id(self, room: str, session: str) -> Row | None: ...
 
@@ -195,14 +195,17 @@ class Tables(Protocol):
     def rows(self, table: Table) -> Iterator[Row]:
         """Every row of a table in the order of its key, for comparing."""
 
-    def shadow(self, *, temporary: bool) -> "Tables":
-        """This transaction with other read models, made empty: temporary, or beside the live ones."""
+    def shadow(self, name: str = "") -> "Tables":
+        """This transaction with other, empty read models: beside the live ones; temporary without a name."""
 
-    def reopen_shadow(self) -> "Tables":
-        """This transaction with the read models that an earlier one made beside the live ones."""
+    def reopen_shadow(self, name: str) -> "Tables":
+        """This transaction with the read models that an earlier one made beside the live ones.
 
-    def swap_shadow(self) -> None:
-        """Put the read models that stand beside the live ones in their place."""
+        Raises StoreBusy when they are gone, because another rebuild was done in the meantime.
+        """
+
+    def swap_shadow(self, name: str) -> None:
+        """Put read models that stand beside the live ones in their place, and drop all others that do."""
 
     def tree(self, room: str, root: str) -> Sequence[Row]:
         """Rows of SESSIONS: a root and every session that names it as its root."""
