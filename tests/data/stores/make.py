@@ -1,0 +1,189 @@
+"""Makes the store file that every later release has to read; run it before a release, never after.
+
+    .venv/bin/python -m tests.data.stores.make tests/data/stores/0.1.0.db
+
+The story holds every topic of the release. Clock, salts and store id are fixed, so the same code makes the
+same rows; the file's own bytes also depend on the SQLite at hand.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+from application.ledger import Ledger
+from application.ports import Decision, Loader
+from domain.ids import RoomId, SessionId
+from domain.session import Imported, RecordKept
+from domain.work import Source, Work
+from infrastructure.store.sqlite import SQLiteDatabase
+from tests.store.place import START_MS, Place
+
+STORE_ID = UUID("0a6e1c2e-5c1b-4f0e-9d0a-5e1f5e1f5e1f")
+ROOM = "tidewatch"
+ROOT = "root"
+CHILD = "child"
+GONE = "gone"
+IMPORTED = "imported"
+MINUTE_MS = 60_000
+
+
+def at(minute: int) -> int:
+    return START_MS + minute * MINUTE_MS
+
+
+def message(id_: str, turn: str, role: str, text: str, **more: Any) -> dict[str, Any]:
+    return {
+        "messageId": id_,
+        "turnId": turn,
+        "role": role,
+        "kind": "text",
+        "payload": {"text": text},
+        **more,
+    }
+
+
+class Teller:
+    """Reports into one room, a minute apart."""
+
+    def __init__(self, place: Place, ledger: Ledger) -> None:
+        self.place = place
+        self.ledger = ledger
+
+    def state(self, session: str, *, command_id: str = "", **state: Any) -> None:
+        self.place.clock.now += MINUTE_MS
+        self.ledger.report_state(
+            {"userId": "mira", "source": {"cwd": "/home/mira/tidewatch"}, "state": state},
+            room=ROOM,
+            session=session,
+            command_id=command_id,
+        )
+
+    def messages(self, session: str, *updates: dict[str, Any]) -> None:
+        self.place.clock.now += MINUTE_MS
+        self.ledger.report_messages({"updates": list(updates)}, room=ROOM, session=session)
+
+
+def tell_root(teller: Teller) -> None:
+    """A session whose first turn asks, waits for a child and ends; the second is given up and revived."""
+    teller.state(ROOT, provider="codex", providerSessionId="p-1", model="large", command_id="open")
+    teller.state(
+        ROOT,
+        kind="root",
+        title="Tide tables",
+        capabilities=["resume"],
+        settings={"sandbox": "read-only"},
+        runtimeContext={"branch": "main"},
+        currentPhase="working",
+        lifecycleStatus="running",
+        startedAtUnixMs=at(1),
+        turn={"turnId": "t-1", "phase": "submitted", "origin": "user_prompt", "startedAtUnixMs": at(1)},
+        messages=[message("m-1", "t-1", "user", "Which tide is at noon?", status="completed")],
+    )
+    teller.state(
+        ROOT, runtimeContextPatch={"set": {"dirty": True}}, turn={"turnId": "t-1", "phase": "running"}
+    )
+    tool = {
+        "messageId": "m-2",
+        "turnId": "t-1",
+        "role": "assistant",
+        "kind": "tool_call",
+        "status": "running",
+        "payload": {"name": "shell", "input": {"command": "tides --at 12:00"}},
+    }
+    teller.messages(ROOT, tool)
+    asked = {
+        "requestId": "q-1",
+        "turnId": "t-1",
+        "kind": "approval",
+        "status": "pending",
+        "toolName": "shell",
+        "input": {"command": "tides --at 12:00"},
+    }
+    teller.state(ROOT, turn={"turnId": "t-1", "phase": "waiting"}, interactionTransition=asked)
+    teller.ledger.answer(ROOM, ROOT, "t-1", "q-1", {"decision": "allow"})
+    teller.state(ROOT, turn={"turnId": "t-1", "phase": "running", "fileChanges": {"files": 2}})
+    teller.messages(
+        ROOT, {**tool, "status": "completed", "payload": {"output": {"stdout": "high, 4.2 m \ud83c\udf0a"}}}
+    )
+    provider = {"rootTurnId": "t-1", "providerTurnId": "p-t-1", "phase": "running"}
+    teller.state(ROOT, rootProviderTurn=provider)
+    tell_child(teller)
+    teller.messages(ROOT, {**message("m-3", "t-1", "assistant", "High"), "usage": {"output": 3}})
+    teller.messages(ROOT, {"messageId": "m-3", "turnId": "t-1", "contentDelta": " water, 4.2 m."})
+    teller.state(ROOT, rootProviderTurn={**provider, "phase": "completed", "outcome": "completed"})
+    teller.state(CHILD, turn={"turnId": "c-1", "phase": "settled", "outcome": "completed"})
+    teller.ledger.set_title(ROOM, ROOT, "Tides of March", command_id="title")
+    teller.ledger.set_pin(ROOM, ROOT, pinned=True)
+    teller.ledger.set_pin(ROOM, ROOT, pinned=False)
+    teller.state(ROOT, turn={"turnId": "t-2", "phase": "running"})
+    teller.ledger.request_cancel(ROOM, ROOT, "t-2")
+    teller.state(ROOT, interactionTransition={**asked, "requestId": "q-2", "turnId": "t-2"})
+    teller.place.clock.now += MINUTE_MS
+    teller.ledger.settle(ROOM)
+    teller.state(ROOT, turn={"turnId": "t-2", "phase": "running"})
+    teller.state(
+        ROOT, turn={"turnId": "t-2", "phase": "settled", "outcome": "failed", "errorMessage": "lost"}
+    )
+    teller.state(ROOT, lifecycleStatus="completed", endedAtUnixMs=at(40))
+    teller.state(ROOT, turn={"turnId": "t-3", "phase": "running"})
+
+
+def tell_child(teller: Teller) -> None:
+    relations = {
+        "kind": "child",
+        "rootAgentSessionId": ROOT,
+        "parentAgentSessionId": ROOT,
+        "rootTurnId": "t-1",
+    }
+    teller.state(CHILD, **relations, title="Read the chart", turn={"turnId": "c-1", "phase": "running"})
+
+
+def tell_gone(teller: Teller) -> None:
+    """A session that was deleted, brought back, and purged."""
+    teller.state(
+        GONE,
+        title="Nobody may read this",
+        turn={"turnId": "g-1", "phase": "settled"},
+        messages=[message("g-m", "g-1", "user", "nor this")],
+    )
+    teller.ledger.delete(ROOM, GONE)
+    teller.ledger.restore(ROOM, GONE)
+    teller.ledger.purge(ROOM, GONE)
+
+
+def tell_imported(teller: Teller) -> None:
+    """What an import leaves besides reports."""
+    teller.messages(IMPORTED, {"messageId": "i-1", "role": "system", "kind": "session_audit"})
+    digest = "00" * 32
+    source = Source("codex", "i", digest, 120)
+
+    def decide(load: Loader) -> Decision:
+        work = Work(RoomId(ROOM), teller.place.clock.now, load.session, source=source)
+        draft = work.session(SessionId(IMPORTED))
+        kept = RecordKept(
+            import_id="i", offset=120, length=9, reason="damaged", content={"raw": '{"type":\udcff'}
+        )
+        draft.add(kept)
+        draft.add(Imported(import_id="i", digest=digest, read_to=129, records=1, damaged=1))
+        return Decision({}, work)
+
+    teller.ledger.store.submit(decide)
+
+
+def make(path: Path) -> None:
+    """Tell the story into a new file."""
+    with patch("infrastructure.store.sqlite.uuid4", return_value=STORE_ID):
+        place = Place(lambda: SQLiteDatabase(path))
+        ledger = place.ledger()
+    teller = Teller(place, ledger)
+    ledger.subscribe(lambda _: None, "listener", after=0)
+    for tell in (tell_root, tell_gone, tell_imported):
+        tell(teller)
+    assert ledger.verify().ok
+    place.close()
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))
