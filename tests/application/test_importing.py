@@ -598,3 +598,16 @@ def test_nothing_raises_out_of_an_import_of_hostile_bytes(story: Story) -> None:
     result = take_bytes(story, script.data)
 
     assert (result.messages, result.damaged > 0, result.unknown > 0) == (1, True, True)
+
+
+@pytest.mark.parametrize("folder", ["/srv/" + "x" * 600, "/srv/\udcff", "/srv/a\0b"])
+def test_a_folder_that_cannot_name_a_room_gets_a_name_of_its_own(folder: str, story: Story) -> None:
+    """J1: A transcript is never refused for its folder: one that is no room's name is named for itself."""
+    script = Script()
+    script.user("go", cwd=folder)
+
+    take_bytes(story, script.data, room="")
+    take_bytes(story, script.data, room="")
+
+    (room,) = rooms(story.ledger)
+    assert len(room) == 36

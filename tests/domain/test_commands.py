@@ -214,6 +214,13 @@ def test_a_command_id_belongs_to_its_caller_and_session(story: Story) -> None:
     assert all(reply.applied for reply in replies)
 
 
+def test_the_caller_stands_at_its_events(story: Story) -> None:
+    """C4: Who gave a command is kept with what it stored."""
+    story.body(SESSION, {"state": {"title": "x"}}, command_id="c1", caller="token-1")
+
+    assert {(event.actor, event.command_id) for event in story.events()} == {("token-1", "c1")}
+
+
 def test_a_command_is_remembered_for_a_day(story: Story) -> None:
     """C4: For at least 24 hours; behind that an id is free again."""
     first = story.body(SESSION, {"state": {"title": "x"}}, command_id="c1")

@@ -1,5 +1,7 @@
 """Interactions: how an approval, a question or a plan is asked, answered and given up."""
 
+from typing import Any
+
 import pytest
 
 from domain.interaction import InteractionSuperseded
@@ -70,7 +72,7 @@ def test_request_ids_repeat_across_turns(story: Story) -> None:
 def test_a_pending_report_that_differs_is_a_conflict(field: str, story: Story) -> None:
     """I2: What was asked is written once: a differing pending report changes nothing."""
     story.turn("t1", "running")
-    first = {"kind": "approval", "tool_name": "Bash", "input": {"a": 1}, "metadata": {"b": 1}}
+    first: dict[str, Any] = {"kind": "approval", "tool_name": "Bash", "input": {"a": 1}, "metadata": {"b": 1}}
     other = {"kind": "plan", "tool_name": "Read", "input": {"a": 2}, "metadata": {"b": 2}}
     story.ask("r1", **first)
     before = story.asked("r1")
@@ -226,7 +228,7 @@ def test_a_guessed_supersession_can_be_answered_by_a_person(story: Story) -> Non
 
 
 def test_a_guessed_supersession_can_be_answered_by_a_report(story: Story) -> None:
-    """T10: So does the runtime's report of an answer; a report that it was superseded makes the guess final."""
+    """T10: A report of the answer counts too; a report that it was superseded makes the guess final."""
     story.turn("t1", "running", at=0)
     story.ask("r1", at=1)
     story.ask("r2", at=1)
@@ -239,6 +241,18 @@ def test_a_guessed_supersession_can_be_answered_by_a_report(story: Story) -> Non
     assert (became(answered, PART), became(superseded, PART)) == ("applied", "applied")
     story.turn("t1", "running", at=7)
     assert story.asked("r2").status == "superseded"
+
+
+def test_a_final_end_makes_a_guessed_supersession_final(story: Story) -> None:
+    """T10: When the turn reports its own end, its superseded questions take no answer any more."""
+    story.turn("t1", "running", at=0)
+    story.ask("r1", at=1)
+    story.ledger.settle(ROOM)
+
+    reply = story.turn("t1", "completed", at=5)
+
+    assert story.wrote(reply) == ["turn_settled", "interaction_superseded"]
+    assert became(story.answer("r1", {"ok": True}), PART) == "already_terminal"
 
 
 def test_an_answer_stays_when_its_turn_comes_back(story: Story) -> None:

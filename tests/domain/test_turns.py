@@ -823,6 +823,19 @@ def test_settling_a_room_settles_children_before_their_parents(story: Story) -> 
     assert (ended[SESSION]["t1"].cause, ended[SESSION]["t1"].outcome) == ("root", "completed")
 
 
+def test_settling_a_room_begins_with_the_deepest(story: Story) -> None:
+    """T7: A grandchild settles before its parent, whatever their ids are, and ties go by session id."""
+    story.turn("t1", "running", at=0)
+    for session, parent in (("a", SESSION), ("c", SESSION), ("b", "a")):
+        story.child(session, parent=parent, at=1)
+        story.turn("k1", "running", session=session, at=2)
+
+    replies = story.ledger.settle(ROOM)
+
+    order = [story.commit(reply)[0].session for reply in replies]
+    assert order == ["b", "a", "c", SESSION]
+
+
 def test_another_notice_is_written_for_another_turn_only(story: Story) -> None:
     """T7: The notice's id is a function of session and turn, so the same turn is spoken of once."""
     story.turn("t1", "running", at=0)
