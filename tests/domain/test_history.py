@@ -77,3 +77,20 @@ def test_a_purge_keeps_a_history_that_verifies(also_restored: bool, story: Story
     assert story.ledger.verify().ok
     titled = next(event for event in story.events() if event.topic == "session.titled")
     assert (titled.is_erased, titled.event.content) == (True, None)
+
+
+def test_a_purge_leaves_facts_and_no_content(story: Story) -> None:
+    """A4: After a purge no row, no event and no delta holds what was said; the facts are all there."""
+    story.report(title="secret title", cwd="/secret", settings={"secret": 1})
+    story.turn("t1", "running")
+    story.say(update("m1", "secret text"))
+    story.ask("r1", input={"secret": 1})
+    story.answer("r1", {"secret": 1})
+    topics = story.topics()
+
+    story.purge()
+
+    assert story.topics()[: len(topics)] == topics
+    assert "secret" not in repr(database(story)._data.contents)
+    assert "secret" not in repr(database(story)._data.models)
+    assert "secret" not in repr([event.event for event in story.events()])
