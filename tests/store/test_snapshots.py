@@ -145,6 +145,21 @@ def test_a_snapshot_of_todays_schema_that_contradicts_itself_is_passed_over(
     assert store.state(ROOM, SESSION) == before
 
 
+def test_a_snapshot_of_another_schema_is_passed_over_however_well_it_reads(place: Place) -> None:
+    store = filled(place, SNAPSHOT_EVERY + 3)
+    before = folded(store)
+    found = snapshot_of(store)
+    assert found is not None
+    kept = jsontext.from_bytes(found[1])
+    other = {**kept["state"], "version": SNAPSHOT_EVERY + 1, "activeTurn": "meant something else then"}
+    replace_snapshot(store, SNAPSHOT_EVERY + 1, jsontext.to_bytes({"schema": "other", "state": other}))
+    assert store.state(ROOM, SESSION) == before
+    replace_snapshot(
+        store, SNAPSHOT_EVERY + 2, jsontext.to_bytes({**kept, "state": other | {"version": 502}})
+    )
+    assert store.state(ROOM, SESSION).active_turn, "of today's schema it would have been read"
+
+
 def test_a_snapshot_is_taken_beside_the_command(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = []
     take = Writer.take_snapshot
