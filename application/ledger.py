@@ -252,7 +252,7 @@ class Ledger:
             if views and size > PAGE_BYTES_MAX:
                 break
             views.append(message_view(session, row))
-        latest = max((view.version for view in views), default=after)
+        latest = max((view.version for view in views), default=cursor)
         return MessagePage(messages=tuple(views), latest_version=latest, has_more=len(views) < len(rows))
 
     def events(self, room: str, session: str, after: int = 0) -> Iterator[StoredEvent]:

@@ -6,7 +6,7 @@ what rules need; its payload is joined from its parts when somebody reads it.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, assert_never
+from typing import Any, ClassVar, Final, Literal, NamedTuple, assert_never
 
 from domain.event import Content, Reported, earliest, seen_at
 from domain.ids import MessageId, MessageVersion, TurnId
@@ -192,31 +192,57 @@ def _completed_at(message: Message, event: MessageExtended | MessageChanged) -> 
 # What a message says.
 
 
-def join_parts(parts: Iterable[tuple[MessageEvent, Content]]) -> dict[str, Any]:
-    """The payload that a message's events, in order, add up to."""
+TEXT: Final = "/text"
+"""The JSON pointer of a message's text."""
+
+
+class Part(NamedTuple):
+    """What one event says of a message: the whole payload, the growth of a text, or changes by pointer."""
+
+    kind: Literal["whole", "growth", "change"]
+    pointer: str
+    """Where a growing text stands."""
+    content: Content
+
+
+def part_of(event: MessageEvent, content: Content) -> Part:
+    """What an event says of its message."""
+    match event:
+        case MessageAdded():
+            return Part("whole", "", content)
+        case MessageExtended():
+            return Part("growth", event.field, content)
+        case MessageChanged():
+            return Part("change", "", content)
+        case _:
+            assert_never(event)
+
+
+def join_parts(parts: Iterable[Part]) -> dict[str, Any]:
+    """The payload that the parts of a message, in order, add up to; nobody else holds its objects."""
     payload: dict[str, Any] = {}
     pieces: list[str] = []
-    field = ""
+    growing = ""
 
     def flush() -> None:
         if pieces:
-            put(payload, field, join_halves(text_at(payload, field) + "".join(pieces)))
+            put(payload, growing, join_halves(text_at(payload, growing) + "".join(pieces)))
             pieces.clear()
 
-    for event, content in parts:
-        if isinstance(event, MessageExtended):
-            if event.field != field:
+    for kind, pointer, content in parts:
+        if kind == "growth":
+            if pointer != growing:
                 flush()
-                field = event.field
+                growing = pointer
             pieces.append(content["added"])
-        elif isinstance(event, MessageAdded):
+        elif kind == "whole":
             payload = copied(content["payload"])
         else:
             flush()
-            for pointer in content.get("unset", ()):
-                drop(payload, pointer)
-            for pointer, value in content.get("set", {}).items():
-                put(payload, pointer, copied(value))
+            for gone in content.get("unset", ()):
+                drop(payload, gone)
+            for changed, value in content.get("set", {}).items():
+                put(payload, changed, copied(value))
     flush()
     return payload
 

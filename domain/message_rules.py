@@ -93,13 +93,13 @@ def _turn_for(draft: Draft, kind: str, turn_id: str, message: str) -> TurnId:
 
 
 def _add(draft: Draft, update: MessageUpdate, payload: Mapping[str, Any], *, rewound: bool | None) -> Outcome:
+    if update.content_delta and update.content_offset:
+        draft.gaps[update.message_id] = 0
+        return _gap(update, 0)
     for name in ("role", "kind"):
         if not getattr(update, name):
             detail = f"the first report of a message needs its {name}"
             raise Rejected(f"missing_{name}", "message", update.message_id, detail)
-    if update.content_delta and update.content_offset:
-        draft.gaps[update.message_id] = 0
-        return _gap(update, 0)
     turn_id = _turn_for(draft, update.kind, update.turn_id, update.message_id)
     body = copied(payload)
     if update.content_delta:

@@ -4,7 +4,7 @@ A decision reads a Draft and adds events to it; the next decision of the same co
 here is stored until the whole command has been decided.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -26,8 +26,10 @@ from domain.message import (
     MessageChanged,
     MessageEvent,
     MessageExtended,
+    Part,
     evolve_message,
     join_parts,
+    part_of,
 )
 from domain.session import (
     ContextChanged,
@@ -103,7 +105,7 @@ class Stored(Protocol):
 
     def message(self, message: MessageId) -> Message | None: ...
 
-    def payload(self, message: MessageId) -> dict[str, Any]:
+    def payload(self, message: MessageId) -> Mapping[str, Any]:
         """What the message says, its parts joined."""
 
     def appended(self, message: MessageId, occurred_at: int) -> Sequence[str]:
@@ -183,7 +185,7 @@ class Draft:
     _messages: dict[MessageId, Message] = field(default_factory=dict)
     _interactions: dict[tuple[TurnId, RequestId], Interaction] = field(default_factory=dict)
     _parts: dict[MessageId, list[tuple[MessageEvent, Content]]] = field(default_factory=dict)
-    _payloads: dict[MessageId, dict[str, Any]] = field(default_factory=dict)
+    _payloads: dict[MessageId, Mapping[str, Any]] = field(default_factory=dict)
     _absent: set[MessageId] = field(default_factory=set)
     """Messages that are not stored, as far as somebody has asked."""
     gaps: dict[str, int] = field(default_factory=dict)
@@ -276,12 +278,18 @@ class Draft:
 
     def payload(self, message: MessageId) -> dict[str, Any]:
         """What the message says now, as an object of the caller's own."""
-        parts = self._parts.get(message, [])
-        if parts and isinstance(parts[0][0], MessageAdded):
-            return join_parts(parts)
+        staged = [part_of(event, content) for event, content in self._parts.get(message, [])]
+        if staged and staged[0].kind == "whole":
+            return join_parts(staged)
         if message not in self._payloads:
             self._payloads[message] = self.stored.payload(message)
-        return join_parts([(_BASE, {"payload": self._payloads[message]}), *parts])
+        return join_parts([Part("whole", "", {"payload": self._payloads[message]}), *staged])
+
+    def joined(self) -> Iterator[tuple[Message, dict[str, Any]]]:
+        """The changed messages whose payload this command had to join, with what they say now."""
+        for message_id, message in self.changed.messages.items():
+            if message_id in self._payloads:
+                yield message, self.payload(message_id)
 
     def appended(self, message: MessageId, occurred_at: int) -> Sequence[str]:
         """The texts that reports of that very time added to the message's text."""
@@ -319,9 +327,6 @@ class Draft:
         if stored and stored.message_id not in self._messages:
             rows.append(stored)
         return max(rows, key=lambda row: row.version, default=None)
-
-
-_BASE = MessageAdded(message_id=MessageId(""), role="", kind="", sequence=0, version=MessageVersion(0))
 
 
 def added_text(event: MessageEvent, content: Content) -> str | None:

@@ -20,6 +20,7 @@ from infrastructure.store.tables import (
     READ_MODELS,
     SESSIONS,
     TURNS,
+    Answered,
     Head,
     OutboxRow,
     Row,
@@ -44,6 +45,15 @@ def _empty_models() -> Models:
     return {table.name: {} for table in READ_MODELS}
 
 
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A command that committed, until it is forgotten."""
+
+    stream: StreamId
+    said: Answered
+    expires_at: int
+
+
 @dataclass
 class _Data:
     """Everything that is kept."""
@@ -53,7 +63,7 @@ class _Data:
     contents: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     heads: dict[StreamId, Head] = field(default_factory=dict)
     outbox: dict[int, OutboxRow] = field(default_factory=dict)
-    commands: dict[str, tuple[str, str, int, int]] = field(default_factory=dict)
+    commands: dict[str, _Command] = field(default_factory=dict)
     snapshots: dict[StreamId, tuple[int, bytes]] = field(default_factory=dict)
     subscriptions: dict[str, int] = field(default_factory=dict)
     lanes: dict[tuple[str, str], tuple[int, int, str, int]] = field(default_factory=dict)
@@ -187,14 +197,18 @@ class MemoryTables:
     def outbox_row(self, transaction: TransactionId) -> OutboxRow | None:
         return next((row for row in self._data.outbox.values() if row.transaction == transaction), None)
 
-    def remembered(self, key: str, now: int) -> tuple[str, str, int] | None:
+    def remembered(self, key: str, now: int) -> Answered | None:
         found = self._data.commands.get(key)
-        return found[:3] if found and found[3] > now else None
+        return found.said if found and found.expires_at > now else None
 
-    def remember(self, key: str, digest: str, answer: str, position: int, now: int, expires_at: int) -> None:
-        for expired in [one for one, kept in self._data.commands.items() if kept[3] <= now]:
+    def remember(self, key: str, stream: StreamId, said: Answered, now: int, expires_at: int) -> None:
+        for expired in [one for one, kept in self._data.commands.items() if kept.expires_at <= now]:
             _remove(self._data.commands, expired, self._undo)
-        _set(self._data.commands, key, (digest, answer, position, expires_at), self._undo)
+        _set(self._data.commands, key, _Command(stream, said, expires_at), self._undo)
+
+    def forget(self, stream: StreamId) -> None:
+        for key in [one for one, kept in self._data.commands.items() if kept.stream == stream]:
+            _remove(self._data.commands, key, self._undo)
 
     # Snapshots.
 
@@ -226,6 +240,7 @@ class MemoryTables:
         return self._data.lanes.get((name, room), (0,))[0]
 
     def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
+        position = max(position, self._handed_over(name, room))
         _set(self._data.lanes, (name, room), (position, attempts, error, at), self._undo)
 
     def lane(self, name: str, room: str) -> tuple[int, int, str] | None:

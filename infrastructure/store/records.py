@@ -157,6 +157,12 @@ def _opened(kind: type[Event], topic: str, facts: bytes, content: bytes | None) 
     )
 
 
+def shape_and_facts(facts: bytes) -> tuple[int, dict[str, Any]]:
+    """The shape version and the facts proper, without what stands around them."""
+    around = jsontext.from_bytes(facts)
+    return around.get("v", 1), around["facts"]
+
+
 def _source(packed: Mapping[str, Any] | None) -> Source | None:
     return unpack(Source, packed) if packed else None
 

@@ -4,7 +4,7 @@ A message's row points to the events that say what the message says: to the one 
 through message_parts to those that changed its text or payload. Content stands once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
@@ -12,12 +12,13 @@ from domain import jsontext
 from domain.event import Content
 from domain.ids import MessageId, Position, RequestId, TurnId
 from domain.interaction import Interaction
-from domain.message import Message, MessageAdded, MessageEvent, join_parts
+from domain.message import TEXT, Message, MessageAdded, MessageEvent, MessageExtended, Part, join_parts
 from domain.session import Purged, Session, TurnEnd
 from domain.turn import Turn
 from domain.work import Draft, added_text
 from infrastructure.store.codec import pack, unpack
-from infrastructure.store.records import unseal
+from infrastructure.store.kept import Payloads
+from infrastructure.store.records import shape_and_facts, unseal
 from infrastructure.store.tables import (
     INTERACTIONS,
     MESSAGES,
@@ -29,6 +30,7 @@ from infrastructure.store.tables import (
     StoredRecord,
     Tables,
 )
+from infrastructure.store.topics import lifted
 
 _TURN_COLUMNS: Final = frozenset(("turn_id", "version"))
 _MESSAGE_COLUMNS: Final = frozenset(("message_id", "version", "turn_id", "sequence"))
@@ -192,8 +194,19 @@ def _read_content(text: str) -> Content:
 
 def payload_of(parts: Sequence[StoredRecord]) -> dict[str, Any]:
     """What a message's events say together; what was erased says nothing."""
-    said = ((unsealed(part), part.record.content) for part in parts)
-    return join_parts([(event, event.content) for event, content in said if event.content and content])
+    return join_parts([part for part in map(_part, parts) if part])
+
+
+def _part(stored: StoredRecord) -> Part | None:
+    """What one stored event says of its message, read without the rest: a message may have thousands."""
+    record = stored.record
+    if record.content is None:
+        return None
+    content = jsontext.from_bytes(record.content)
+    if record.topic != MessageExtended.TOPIC:
+        return Part("whole" if record.topic == MessageAdded.TOPIC else "change", "", content)
+    facts = lifted(MessageExtended.TOPIC, *shape_and_facts(record.facts))
+    return Part("growth", facts.get("field", TEXT), content)
 
 
 def unsealed(stored: StoredRecord) -> MessageEvent:
@@ -207,6 +220,7 @@ class StoredRows:
     tables: Tables
     key: int
     """0: the session has none."""
+    payloads: Payloads | None = None
 
     def content(self) -> Content:
         row = self.tables.get(SESSION_CONTENTS, self.key)
@@ -220,15 +234,15 @@ class StoredRows:
         row = self.tables.get(MESSAGES, self.key, message)
         return message_of_row(row) if row else None
 
-    def payload(self, message: MessageId) -> dict[str, Any]:
-        return payload_of(self._parts(message))
-
-    def _parts(self, message: MessageId) -> Sequence[StoredRecord]:
+    def payload(self, message: MessageId) -> Mapping[str, Any]:
         row = self.tables.get(MESSAGES, self.key, message)
         if row is None:
-            return []
+            return {}
+        kept = self.payloads.get(self.key, message, row[2]) if self.payloads else None
+        if kept is not None:
+            return kept
         later = [part[2] for part in self.tables.parts(self.key, message)]
-        return self.tables.part_records([row[7], *later])
+        return payload_of(self.tables.part_records([row[7], *later]))
 
     def appended(self, message: MessageId, occurred_at: int) -> Sequence[str]:
         row = self.tables.get(MESSAGES, self.key, message)

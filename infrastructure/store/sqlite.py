@@ -54,11 +54,13 @@ from infrastructure.store.tables import (
     READ_MODELS,
     SESSIONS,
     TURNS,
+    Answered,
     Head,
     OutboxRow,
     Row,
     StoredRecord,
     Table,
+    refuse_transaction_control,
 )
 
 LOCK_TIMEOUT_S: Final = 60
@@ -377,7 +379,8 @@ class SQLiteTables:
         self._prefix = prefix
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
-        """Run a host's own statement in the transaction; it reads nothing."""
+        """Run a host's own statement in the transaction; it reads nothing, and the transaction is ours."""
+        refuse_transaction_control(statement)
         self._db.execute(statement, parameters)
 
     def _one(self, statement: str, *parameters: Any) -> Row | None:
@@ -476,21 +479,24 @@ class SQLiteTables:
         row = self._one(f"{_OUTBOX} WHERE transaction_id = ? ORDER BY position DESC LIMIT 1", transaction)
         return _outbox_row(row) if row else None
 
-    def remembered(self, key: str, now: int) -> tuple[str, str, int] | None:
+    def remembered(self, key: str, now: int) -> Answered | None:
         row = self._one(
             "SELECT digest, answer, position FROM commands WHERE key = ? AND expires_at > ?", key, now
         )
-        return (row[0], row[1], row[2]) if row else None
+        return Answered(*row) if row else None
 
-    def remember(self, key: str, digest: str, answer: str, position: int, now: int, expires_at: int) -> None:
+    def remember(self, key: str, stream: StreamId, said: Answered, now: int, expires_at: int) -> None:
         self._db.execute(
             "DELETE FROM commands WHERE key IN (SELECT key FROM commands WHERE expires_at <= ? LIMIT ?)",
             (now, FORGET_ROWS_MAX),
         )
         self._db.execute(
-            "INSERT OR REPLACE INTO commands VALUES (?, ?, ?, ?, ?)",
-            (key, digest, answer, position, expires_at),
+            "INSERT OR REPLACE INTO commands VALUES (?, ?, ?, ?, ?, ?)",
+            (key, stream, said.digest, said.answer, said.position, expires_at),
         )
+
+    def forget(self, stream: StreamId) -> None:
+        self._db.execute("DELETE FROM commands WHERE stream = ?", (stream,))
 
     # Snapshots.
 
@@ -533,7 +539,9 @@ class SQLiteTables:
 
     def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO lanes VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO lanes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name, room) DO UPDATE SET"
+            " position = max(position, excluded.position), attempts = excluded.attempts,"
+            " error = excluded.error, at = excluded.at",
             (name, room, position, attempts, error, at),
         )
 

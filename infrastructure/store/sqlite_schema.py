@@ -55,6 +55,7 @@ CREATE TABLE outbox (
 );
 CREATE TABLE commands (
     key TEXT PRIMARY KEY,
+    stream TEXT NOT NULL,
     digest TEXT NOT NULL,
     answer TEXT NOT NULL,
     position INTEGER NOT NULL,

@@ -65,6 +65,16 @@ INTERACTIONS: Final = Table(
 READ_MODELS: Final = (SESSIONS, SESSION_CONTENTS, TURNS, MESSAGES, PARTS, INTERACTIONS)
 
 
+_CONTROLS: Final = frozenset(("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE"))
+
+
+def refuse_transaction_control(statement: str) -> None:
+    """Raise ValueError for a statement that would end or nest the transaction it takes part in."""
+    words = statement.split(None, 1)
+    if words and words[0].rstrip(";").upper() in _CONTROLS:
+        raise ValueError(f"{words[0]}: the transaction is the ledger's; write only")
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """The end of a stream; `key` stands for the stream in the read models."""
@@ -92,6 +102,18 @@ class OutboxRow:
     last_position: Position
     recorded_at: int
     delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A command that committed."""
+
+    digest: str
+    """Of what it said."""
+    answer: str
+    """What it was answered, as JSON text."""
+    position: int
+    """Of its commit's last event."""
 
 
 class Tables(Protocol):
@@ -140,11 +162,14 @@ class Tables(Protocol):
     def outbox_row(self, transaction: TransactionId) -> OutboxRow | None:
         """The row of a transaction; looks through the newest first, so it may take its time."""
 
-    def remembered(self, key: str, now: int) -> tuple[str, str, int] | None:
-        """Content digest, answer and position of a command that committed, while it is remembered."""
+    def remembered(self, key: str, now: int) -> Answered | None:
+        """What a command that committed said, while it is remembered."""
 
-    def remember(self, key: str, digest: str, answer: str, position: int, now: int, expires_at: int) -> None:
-        """Keep a committed command's answer; forgets a bounded number of expired ones."""
+    def remember(self, key: str, stream: StreamId, said: Answered, now: int, expires_at: int) -> None:
+        """Keep what a committed command of a stream said; forgets a bounded number of expired ones."""
+
+    def forget(self, stream: StreamId) -> None:
+        """Forget every command of a stream, since what they remember tells something of its content."""
 
     # Snapshots.
 

@@ -6,10 +6,8 @@ nobody else wrote; else it is folded from the last snapshot and the events behin
 
 import hashlib
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from threading import Lock
 from typing import Any, Final, cast
 
 from application.ports import Clock, CommandKey, Committed, Decide, Decision, Participant, Remembered
@@ -19,15 +17,14 @@ from domain.delta import Committed as CommittedEvent
 from domain.errors import VersionConflict
 from domain.ids import Position, RoomId, SessionId, StreamId, TransactionId, session_stream, transaction_id
 from domain.session import Purged, Session, SessionEvent, TurnEnd, evolve
-from domain.work import Stored, Work
+from domain.work import Draft, Stored, Work
 from infrastructure.crashpoints import crashpoint
 from infrastructure.store.codec import pack
+from infrastructure.store.kept import Payloads, States
 from infrastructure.store.records import GENESIS, SALT_BYTES, Envelope, Record, seal, unseal
 from infrastructure.store.rows import StoredRows, session_of, session_state, write_rows
-from infrastructure.store.tables import Database, Head, OutboxRow, Tables
+from infrastructure.store.tables import Answered, Database, Head, OutboxRow, Tables
 
-STATES_MAX: Final = 1_000
-"""Sessions whose state is kept between commands."""
 COMMANDS_KEPT_MS: Final = 24 * 60 * 60 * 1_000
 """How long a committed command's id is remembered (SPEC C4)."""
 SNAPSHOT_EVERY: Final = 500
@@ -38,28 +35,6 @@ SNAPSHOT_SCHEMA: Final = jsontext.digest(
     [SNAPSHOT_MEANING, *(one.name for kind in (Session, TurnEnd) for one in fields(kind))]
 )
 """Which states a snapshot of this release holds; others are passed over."""
-
-
-class States:
-    """The states of the sessions used last, each as of a version."""
-
-    def __init__(self, size_max: int = STATES_MAX) -> None:
-        self._size_max = size_max
-        self._states: OrderedDict[StreamId, Session] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, stream: StreamId) -> Session | None:
-        with self._lock:
-            if stream in self._states:
-                self._states.move_to_end(stream)
-            return self._states.get(stream)
-
-    def put(self, stream: StreamId, state: Session) -> None:
-        with self._lock:
-            self._states[stream] = state
-            self._states.move_to_end(stream)
-            while len(self._states) > self._size_max:
-                self._states.popitem(last=False)
 
 
 def load_state(tables: Tables, room: RoomId, session: SessionId, known: Session | None = None) -> Session:
@@ -93,6 +68,7 @@ class _View:
 
     tables: Tables
     states: States
+    payloads: Payloads
     now: int
     heads: dict[StreamId, Head | None] = field(default_factory=dict)
 
@@ -106,12 +82,12 @@ class _View:
         stream = session_stream(room, session)
         head = self.head(stream)
         if head is None:
-            return Session(room=room, session=session), StoredRows(self.tables, 0)
+            return Session(room=room, session=session), StoredRows(self.tables, 0, self.payloads)
         state = self.states.get(stream)
         if state is None or state.version != head.version:
             usable = state if state and state.version < head.version else None
             state = load_state(self.tables, room, session, usable)
-        return state, StoredRows(self.tables, head.key)
+        return state, StoredRows(self.tables, head.key, self.payloads)
 
     def tree(self, room: RoomId, root: SessionId) -> Sequence[Session]:
         return [session_of(row) for row in self.tables.tree(room, root)]
@@ -122,7 +98,11 @@ class _View:
 
     def remembered(self, key: CommandKey) -> Remembered | None:
         found = self.tables.remembered(_spelled(key), self.now)
-        return Remembered(found[0], jsontext.from_bytes(found[1]), Position(found[2])) if found else None
+        return (
+            Remembered(found.digest, jsontext.from_bytes(found.answer), Position(found.position))
+            if found
+            else None
+        )
 
 
 def _spelled(key: CommandKey) -> str:
@@ -155,6 +135,7 @@ class Writer:
         self._participant = participant
         self._salt = salt
         self._states = States()
+        self._payloads = Payloads()
 
     def submit(self, decide: Decide) -> tuple[Committed, Sequence[Session]]:
         """Decide under the store's write lock and store the outcome, all of it or nothing.
@@ -162,7 +143,7 @@ class Writer:
         Gives the answer, and the sessions of which a snapshot is due.
         """
         with self._database.write() as tables:
-            view = _View(tables, self._states, self._clock.now_ms())
+            view = _View(tables, self._states, self._payloads, self._clock.now_ms())
             decision = decide(view)
             work = decision.work
             if decision.repeats:
@@ -174,10 +155,22 @@ class Writer:
         crashpoint("append.after_commit")
         due = []
         for draft in work.drafts.values():
-            self._states.put(session_stream(work.room, draft.state.session), draft.state)
+            stream = session_stream(work.room, draft.state.session)
+            self._states.put(stream, draft.state)
+            self._keep_payloads(view.heads[stream], draft)
             if draft.loaded.version // SNAPSHOT_EVERY < draft.state.version // SNAPSHOT_EVERY:
                 due.append(draft.state)
         return committed, due
+
+    def _keep_payloads(self, head: Head | None, draft: Draft) -> None:
+        """Keep what messages say that this command joined and changed; a new session's next one begins it."""
+        if head is None:
+            return
+        if draft.state.purged:
+            self._payloads.forget(head.key)
+            return
+        for message, payload in draft.joined():
+            self._payloads.put(head.key, message, payload)
 
     def take_snapshot(self, state: Session) -> None:
         """Keep a state, so that who loads the stream next folds only what came behind it."""
@@ -212,8 +205,9 @@ class Writer:
         if decision.key:
             expires_at = work.now + COMMANDS_KEPT_MS
             spelled = jsontext.to_text(answer)
-            key = _spelled(decision.key)
-            tables.remember(key, decision.digest, spelled, positions[-1], work.now, expires_at)
+            said = Answered(decision.digest, spelled, positions[-1])
+            stream = session_stream(work.room, decision.key.session)
+            tables.remember(_spelled(decision.key), stream, said, work.now, expires_at)
         return Committed(answer, committed, len(events))
 
     def _records(
@@ -275,6 +269,7 @@ def _write_models(
         write_rows(tables, head.key, work.drafts[session], placed)
         if any(isinstance(event, Purged) for _, event in placed):
             tables.erase(stream)
+            tables.forget(stream)
 
 
 def _repeated(tables: Tables, decision: Decision) -> Committed:
