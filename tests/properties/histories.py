@@ -360,13 +360,15 @@ def _said(draw: st.DrawFn, verb: str, session: str) -> Any:
 
 
 def _opening(session: str, *messages: dict[str, Any], **state: Any) -> Step:
-    turn = {"turnId": "t1", "phase": "running"}
-    return Step("state", session, {"state": {**state, "turn": turn, "messages": list(messages)}})
+    turn = {"turnId": "t1", "phase": "running", "capabilityRefs": [{"capability": "shell"}]}
+    times = {"startedAtUnixMs": T0, "endedAtUnixMs": T0}
+    return Step("state", session, {"state": {**state, **times, "turn": turn, "messages": list(messages)}})
 
 
 def _message(message: str, **more: Any) -> dict[str, Any]:
     role, kind = WHAT[message]
-    return {"messageId": message, "turnId": "t1", "role": role, "kind": kind, **more}
+    told = {"occurredAtUnixMs": T0, "usage": {"input": 2, "output": 1}}
+    return {"messageId": message, "turnId": "t1", "role": role, "kind": kind, **told, **more}
 
 
 TREE: Final = (
@@ -376,17 +378,24 @@ TREE: Final = (
         _message("m2", payload={"text": "On"}),
         _message("m3", payload={"input": {"cmd": "ls"}}),
         kind="root",
+        turns=[{"turnId": "t2", "phase": "submitted"}],
         interactions=[{"requestId": "q1", "turnId": "t1", "kind": "approval"}],
     ),
     _opening("left", **_CHILD, parentAgentSessionId="root", rootTurnId="t1"),
 )
-"""A root at work, with messages, a question and a child at work."""
+"""A root at work, with messages, a question, a turn that waits its turn and a child at work."""
+_SETTLED = Step("state", "root", {"state": {"turn": {"turnId": "t1", "phase": "settled"}}})
+_ENDED = Step(
+    "messages", "root", {"updates": [{"messageId": one, "status": "completed"} for one in ("m1", "m2", "m3")]}
+)
 _COMPLETED = {"rootTurnId": "t1", "providerTurnId": "p1", "phase": "completed"}
 OPENINGS = st.sampled_from(
     (
         (),
         TREE,
         (*TREE, Step("settle", "", moves_ms=1)),
+        (*TREE, Step("settle", "", moves_ms=1), _SETTLED),
+        (*TREE, _ENDED),
         (*TREE, Step("delete", "root")),
         (*TREE, Step("state", "root", {"state": {"rootProviderTurn": _COMPLETED}})),
         (
@@ -395,7 +404,10 @@ OPENINGS = st.sampled_from(
         ),
     )
 )
-"""Nothing; a tree at work, left over or deleted; a root that waits; a session that has ended, pinned."""
+"""Nothing; a tree at work, left over, all settled, its messages ended, deleted, or with its root waiting.
+
+The last is a session that has ended, pinned.
+"""
 
 
 @st.composite
