@@ -7,6 +7,7 @@ RepriseError
 └── StoreError              the store could not do its work; nothing was half stored
     ├── VersionConflict     somebody else wrote the stream in between
     ├── StoreBusy           another process held the store for too long: try again
+    ├── Overloaded          too many commands are waiting: try again later
     ├── StoreFull           no room on the disk
     ├── StoreUnavailable    the place cannot be opened, read or written
     ├── ForeignStore        the database belongs to another program
@@ -66,6 +67,10 @@ class VersionConflict(StoreError):
 
 class StoreBusy(StoreError):
     """Another process held the store for longer than the lock time-out."""
+
+
+class Overloaded(StoreError):
+    """Too many commands are waiting for the writer; this one was not taken."""
 
 
 class StoreFull(StoreError):

@@ -24,6 +24,7 @@ from domain.interaction import Interaction
 from domain.session import Session
 from domain.turn import Turn
 from infrastructure.store import audit
+from infrastructure.store.group import GroupCommit
 from infrastructure.store.records import unseal
 from infrastructure.store.rows import (
     StoredRows,
@@ -33,7 +34,8 @@ from infrastructure.store.rows import (
     turn_of_row,
 )
 from infrastructure.store.tables import Database, Row, StoredRecord, Tables
-from infrastructure.store.writer import Writer, committed_delta, load_state
+from infrastructure.store.view import load_state
+from infrastructure.store.writer import Done, Writer, committed_delta
 
 PAGE_ROWS: Final = 500
 """Rows read from the log or the outbox in one transaction."""
@@ -54,16 +56,21 @@ class EventStore:
         self._clock = clock
         self._writer = Writer(database, clock, participant, **({"salt": salt} if salt else {}))
         self._snapshots = Snapshots(self._writer)
+        self._group = GroupCommit(self._store)
 
     # Writing.
 
     def submit(self, decide: Decide) -> Committed:
-        committed, due = self._writer.submit(decide)
+        return self._group.submit(decide).result()
+
+    def _store(self, decides: Sequence[Decide]) -> Sequence[Done]:
+        done, due = self._writer.run(decides)
         for state in due:
             self._snapshots.take(state)
-        return committed
+        return done
 
     def close(self) -> None:
+        self._group.close()
         self._snapshots.close()
         self._database.close()
 

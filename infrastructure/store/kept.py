@@ -1,4 +1,4 @@
-"""What the writer keeps between commands, each trusted only for the version it was kept at."""
+"""What the writer keeps between commands, each thing trusted only for the version it was kept at."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -19,8 +19,13 @@ PAYLOAD_CHARACTERS_MAX: Final = 2**21
 K = TypeVar("K")
 V = TypeVar("V")
 
+MessageKey = tuple[int, MessageId]
+"""A session's key in the read models, and a message of it."""
+Said = tuple[int, Mapping[str, Any]]
+"""A message version, and what the message says then."""
 
-class _Last(Generic[K, V]):
+
+class Last(Generic[K, V]):
     """The values used last, so many of them at the most."""
 
     def __init__(self, size_max: int) -> None:
@@ -41,44 +46,59 @@ class _Last(Generic[K, V]):
             while len(self._values) > self._size_max:
                 self._values.popitem(last=False)
 
-    def drop(self, keys: "list[K]") -> None:
+    def drop(self, key: K) -> None:
         with self._lock:
-            for key in keys:
-                self._values.pop(key, None)
+            self._values.pop(key, None)
 
-    def held(self) -> "list[K]":
+    def held(self) -> list[K]:
+        """The keys, the one used last at the end."""
         with self._lock:
             return list(self._values)
 
 
-class States:
-    """The states of the sessions used last, each as of a version."""
+class Kept:
+    """States of sessions, and what messages say that are growing."""
 
-    def __init__(self, size_max: int = STATES_MAX) -> None:
-        self._states: _Last[StreamId, Session] = _Last(size_max)
-
-    def get(self, stream: StreamId) -> Session | None:
-        return self._states.get(stream)
-
-    def put(self, stream: StreamId, state: Session) -> None:
-        self._states.put(stream, state)
+    def __init__(self, states_max: int = STATES_MAX, payloads_max: int = PAYLOADS_MAX) -> None:
+        self.states: Last[StreamId, Session] = Last(states_max)
+        self.payloads: Last[MessageKey, Said] = Last(payloads_max)
 
 
-class Payloads:
-    """What messages say that grew last, so that a growing one is not joined anew for every report."""
+class Staged:
+    """What is kept, and on top of it what a transaction has made of it; nothing stays of one that fails."""
 
-    def __init__(self, size_max: int = PAYLOADS_MAX) -> None:
-        self._payloads: _Last[tuple[int, MessageId], tuple[int, Mapping[str, Any]]] = _Last(size_max)
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+        self._states: dict[StreamId, Session] = {}
+        self._payloads: dict[MessageKey, Said] = {}
+        self._destroyed: set[int] = set()
 
-    def get(self, key: int, message: MessageId, version: int) -> Mapping[str, Any] | None:
-        """What the message says, if that is known of this very version of it."""
-        kept = self._payloads.get((key, message))
-        return kept[1] if kept and kept[0] == version else None
+    def state(self, stream: StreamId) -> Session | None:
+        """The state kept of a stream, at whatever version."""
+        return self._states.get(stream) or self._kept.states.get(stream)
 
-    def put(self, key: int, message: Message, payload: Mapping[str, Any]) -> None:
+    def keep_state(self, stream: StreamId, state: Session) -> None:
+        self._states[stream] = state
+
+    def payload(self, key: int, message: MessageId, version: int) -> Mapping[str, Any] | None:
+        """What a message says, if that is known of this very version of it."""
+        said = self._payloads.get((key, message)) or self._kept.payloads.get((key, message))
+        return said[1] if said and said[0] == version else None
+
+    def keep_payload(self, key: int, message: Message, payload: Mapping[str, Any]) -> None:
         if message.text_length <= PAYLOAD_CHARACTERS_MAX:
-            self._payloads.put((key, message.message_id), (message.version, payload))
+            self._payloads[key, message.message_id] = (message.version, payload)
 
-    def forget(self, key: int) -> None:
-        """Forget the messages of a session, because they were destroyed."""
-        self._payloads.drop([one for one in self._payloads.held() if one[0] == key])
+    def forget_payloads(self, key: int) -> None:
+        """Keep nothing that the messages of a session said, because they were destroyed."""
+        self._destroyed.add(key)
+
+    def publish(self) -> None:
+        """Keep it for the commands to come: the transaction has committed."""
+        for stream, state in self._states.items():
+            self._kept.states.put(stream, state)
+        for key, said in self._payloads.items():
+            self._kept.payloads.put(key, said)
+        for key in self._kept.payloads.held() if self._destroyed else ():
+            if key[0] in self._destroyed:
+                self._kept.payloads.drop(key)

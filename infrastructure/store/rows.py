@@ -4,7 +4,7 @@ A message's row points to the events that say what the message says: to the one 
 through message_parts to those that changed its text or payload. Content stands once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
@@ -17,7 +17,6 @@ from domain.session import Purged, Session, TurnEnd
 from domain.turn import Turn
 from domain.work import Draft, added_text
 from infrastructure.store.codec import pack, unpack
-from infrastructure.store.kept import Payloads
 from infrastructure.store.records import shape_and_facts, unseal
 from infrastructure.store.tables import (
     INTERACTIONS,
@@ -220,7 +219,8 @@ class StoredRows:
     tables: Tables
     key: int
     """0: the session has none."""
-    payloads: Payloads | None = None
+    known_payload: Callable[[int, MessageId, int], Mapping[str, Any] | None] | None = None
+    """What is known, without asking the tables, that a message says at a version."""
 
     def content(self) -> Content:
         row = self.tables.get(SESSION_CONTENTS, self.key)
@@ -238,9 +238,9 @@ class StoredRows:
         row = self.tables.get(MESSAGES, self.key, message)
         if row is None:
             return {}
-        kept = self.payloads.get(self.key, message, row[2]) if self.payloads else None
-        if kept is not None:
-            return kept
+        known = self.known_payload(self.key, message, row[2]) if self.known_payload else None
+        if known is not None:
+            return known
         later = [part[2] for part in self.tables.parts(self.key, message)]
         return payload_of(self.tables.part_records([row[7], *later]))
 

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from application.ledger import Ledger
-from application.ports import Participant
+from application.ports import Decision, Loader, Participant
 from application.views import MessageView, Reply
 from domain.delta import CommittedDelta, Mutation
 from domain.errors import Rejected
-from domain.ids import RoomId, SessionId, session_stream
+from domain.ids import RoomId, SessionId
 from domain.interaction import Interaction
 from domain.message import Message
 from domain.session import Session
@@ -144,8 +144,15 @@ class House:
         return _of_sqlite(database.path)
 
     def cached(self, session: str) -> Session | None:
-        """The state that the next decision would rest on."""
-        return self.store._writer._states.get(session_stream(RoomId(ROOM), SessionId(session)))
+        """The state that the next decision would rest on; None for a session of which nothing is stored."""
+        seen: list[Session] = []
+
+        def look(load: Loader) -> Decision:
+            seen.append(load.session(RoomId(ROOM), SessionId(session))[0])
+            return Decision({})
+
+        self.store.submit(look)
+        return seen[-1] if seen[-1].version else None
 
     def state(self, session: str) -> Session:
         """The state as the log folds to it."""

@@ -8,9 +8,9 @@ import pytest
 
 from application.ledger import Ledger
 from domain.delta import CommitDelta
-from domain.ids import MessageId
+from domain.ids import MessageId, MessageVersion
 from domain.message import Message
-from infrastructure.store.kept import Payloads
+from infrastructure.store.kept import Kept, Staged
 from tests.store.place import ROOM, SESSION, Place, in_file
 
 SNAPSHOTS = 300
@@ -66,15 +66,21 @@ def test_what_another_process_wrote_is_not_overlooked(tmp_path: Path) -> None:
     place.close()
 
 
-def test_a_payload_is_known_for_its_version_alone_and_until_it_is_forgotten() -> None:
-    payloads = Payloads(size_max=1)
-    first = Message(message_id=MessageId("m1"), version=2)  # type: ignore[arg-type]
-    payloads.put(7, first, {"text": "a"})
+def test_what_a_transaction_stages_is_kept_when_it_is_published_and_for_its_version_alone() -> None:
+    """Of a transaction that failed nothing is known, and of a destroyed session nothing is left."""
+    kept = Kept(payloads_max=1)
+    message = Message(message_id=MessageId("m1"), version=MessageVersion(2))
+    failed, staged = Staged(kept), Staged(kept)
+    failed.keep_payload(7, message, {"text": "never stored"})
+    staged.keep_payload(7, message, {"text": "a"})
+    staged.publish()
 
-    assert payloads.get(7, first.message_id, 2) == {"text": "a"}
-    assert payloads.get(7, first.message_id, 3) is None
-    payloads.forget(7)
-    assert payloads.get(7, first.message_id, 2) is None
+    assert Staged(kept).payload(7, message.message_id, 2) == {"text": "a"}
+    assert Staged(kept).payload(7, message.message_id, 3) is None
+    staged = Staged(kept)
+    staged.forget_payloads(7)
+    staged.publish()
+    assert Staged(kept).payload(7, message.message_id, 2) is None
 
 
 def test_a_purge_forgets_what_commands_of_the_session_said(place: Place) -> None:

@@ -11,7 +11,8 @@ from domain.errors import StoreBusy
 from domain.ids import StreamId
 from domain.session import Pinned, Session, SessionEvent, TurnEnd, Unpinned, evolve
 from infrastructure.store.event_store import EventStore, Snapshots
-from infrastructure.store.writer import SNAPSHOT_EVERY, SNAPSHOT_MEANING, Writer
+from infrastructure.store.view import SNAPSHOT_MEANING
+from infrastructure.store.writer import SNAPSHOT_EVERY, Writer
 from tests.store.place import ROOM, SESSION, Place, stream_of, titled
 
 HALF = SNAPSHOT_EVERY // 2

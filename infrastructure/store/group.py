@@ -1,0 +1,92 @@
+"""Gathers the commands of all callers for one writer thread, which commits them in groups."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import Empty, Full, Queue
+from threading import Lock, Thread, current_thread
+from typing import Final
+
+from application.ports import Committed, Decide
+from domain.errors import Overloaded, StoreError, StoreUnavailable
+from infrastructure.store.writer import Done
+
+BATCH_MAX: Final = 64
+"""Commands in one commit at the most."""
+QUEUE_MAX: Final = 1_024
+"""Commands that may wait for the writer; one more is refused with Overloaded."""
+
+Run = Callable[[Sequence[Decide]], Sequence[Done]]
+_Command = tuple[Decide, "Future[Committed]"]
+
+
+class GroupCommit:
+    """One thread that takes what is waiting, has it stored with one commit, and then answers all of it."""
+
+    def __init__(self, run: Run, *, batch_max: int = BATCH_MAX, queue_max: int = QUEUE_MAX) -> None:
+        self._run = run
+        self._batch_max = batch_max
+        self._waiting: Queue[_Command | None] = Queue(queue_max)
+        self._lock = Lock()
+        self._thread: Thread | None = None
+        self._is_closed = False
+
+    def submit(self, decide: Decide) -> "Future[Committed]":
+        """Have a command decided and stored; its answer comes when that is durable.
+
+        Raises Overloaded when too many are waiting already, StoreUnavailable after `close`, and StoreError
+        for a decision that asks for another one, which would wait for itself.
+        """
+        answer: Future[Committed] = Future()
+        if current_thread() is self._thread:
+            raise StoreError("a decision may not write to the store it is made in")
+        with self._lock:
+            if self._is_closed:
+                raise StoreUnavailable("the store was closed; open it again")
+            try:
+                self._waiting.put_nowait((decide, answer))
+            except Full:
+                raise Overloaded(f"{self._waiting.maxsize} commands are waiting; try again later") from None
+            if self._thread is None:
+                self._thread = Thread(target=self._work, name="reprise-writer", daemon=True)
+                self._thread.start()
+        return answer
+
+    def close(self) -> None:
+        """Take no more, answer all that was taken, and stop."""
+        with self._lock:
+            self._is_closed = True
+            thread = self._thread
+        if thread is not None:
+            self._waiting.put(None)
+            thread.join()
+
+    def _work(self) -> None:
+        while batch := self._next_batch():
+            running = [command for command in batch if command[1].set_running_or_notify_cancel()]
+            try:
+                done = self._run([decide for decide, _ in running])
+            except BaseException as error:
+                done = [error for _ in running]
+            for (_, answer), outcome in zip(running, done, strict=True):
+                if isinstance(outcome, BaseException):
+                    answer.set_exception(outcome)
+                else:
+                    answer.set_result(outcome)
+            del batch, running, done
+
+    def _next_batch(self) -> list[_Command]:
+        """What is waiting, once something is; empty when nothing more will come."""
+        first = self._waiting.get()
+        if first is None:
+            return []
+        batch = [first]
+        while len(batch) < self._batch_max:
+            try:
+                command = self._waiting.get_nowait()
+            except Empty:
+                break
+            if command is None:
+                self._waiting.put(None)
+                break
+            batch.append(command)
+        return batch
