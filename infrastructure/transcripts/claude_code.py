@@ -3,8 +3,8 @@
 `~/.claude/projects/<folder>/<session>.jsonl` holds a session, `<session>/subagents/agent-<id>.jsonl` a
 sub-agent of it. Each file is read by itself, and a sub-agent's own file names its parent, so the order of
 reading files does not matter. The modules beside this one decide what a record is
-(`claude_records`), where turns end (`claude_turns`), which rows are one message (`claude_messages`) and
-which ids are derived (`claude_ids`); this one decides which session a record belongs to.
+(`claude_records`), where turns end (`turns`), which rows are one message (`claude_messages`) and
+which ids are derived (`ids`, `claude_ids`); this one decides which session a record belongs to.
 """
 
 import io
@@ -15,10 +15,12 @@ from typing import BinaryIO
 from application.transcript import Json, Place, Transcript
 from infrastructure.transcripts.claude_conversation import Conversation, Link
 from infrastructure.transcripts.claude_copies import Copies
-from infrastructure.transcripts.claude_ids import SourcePath, child_session_id, derived_id, usable_id
-from infrastructure.transcripts.claude_records import Kind, Row, as_object, as_text, kind_of
+from infrastructure.transcripts.claude_ids import SourcePath, child_session_id
+from infrastructure.transcripts.claude_records import Kind, Row, kind_of
 from infrastructure.transcripts.claude_rewinds import rewound_turns
 from infrastructure.transcripts.claude_sidechains import Sidechains
+from infrastructure.transcripts.fields import as_object, as_text
+from infrastructure.transcripts.ids import derived_id, usable_id
 from infrastructure.transcripts.lines import Damage, Record, Torn, read_lines
 from infrastructure.transcripts.remarks import Remarks
 

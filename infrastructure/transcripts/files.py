@@ -16,7 +16,8 @@ from typing import Final
 from application.transcript import Transcript
 from domain.errors import NotFound, RepriseError
 from infrastructure.transcripts.claude_code import read_claude_code
-from infrastructure.transcripts.claude_ids import SourcePath, usable_id
+from infrastructure.transcripts.claude_ids import SourcePath
+from infrastructure.transcripts.ids import usable_id
 
 KIND: Final = "claude-code"
 SUFFIX: Final = ".jsonl"
