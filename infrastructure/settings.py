@@ -9,12 +9,13 @@ from domain.errors import RepriseError
 
 DATABASE_URL: Final = "REPRISE_DATABASE_URL"
 DATA_FOLDER: Final = "XDG_DATA_HOME"
-CLAUDE_FOLDER: Final = "CLAUDE_CONFIG_DIR"
 
 VARIABLES: Final[Mapping[str, str]] = {
     DATABASE_URL: "the store, as --db names it",
     DATA_FOLDER: "where the store lies that nothing names (~/.local/share)",
-    CLAUDE_FOLDER: "Claude Code's folder, when it is not ~/.claude",
+    "CLAUDE_CONFIG_DIR": "Claude Code's folder, when it is not ~/.claude",
+    "CODEX_HOME": "Codex's folder, when it is not ~/.codex",
+    "GEMINI_CLI_HOME": "where Gemini CLI's folder .gemini is, when it is not your home",
 }
 """The environment variables that are read, and what each is for."""
 
@@ -47,8 +48,3 @@ def default_database() -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("reprise", appauthor=False) / DATABASE_FILE
-
-
-def claude_folder() -> Path:
-    """Where Claude Code keeps what it knows."""
-    return Path(os.environ.get(CLAUDE_FOLDER) or "~/.claude").expanduser()

@@ -1,5 +1,6 @@
 """The verb `import`: takes in what agents left on disk."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from infrastructure.cli.text import counted, note, say, say_json, shown
 if TYPE_CHECKING:
     from application.importing import ImportResult
     from application.ledger import Ledger
-    from infrastructure.transcripts.files import Found
+    from infrastructure.transcripts.files import Found, Place
 
 WARNINGS_SHOWN_MAX: Final = 20
 """Warnings written for people; --json has them all."""
@@ -40,10 +41,9 @@ def import_(context: click.Context, paths: tuple[Path, ...], room: str, dry_run:
     grew brings the difference. A file that cannot be read or is no transcript is named and left out; the
     others are taken in, and the exit code is 1.
     """
-    from infrastructure.settings import claude_folder
-    from infrastructure.transcripts.files import default_folders, find_transcripts
+    from infrastructure.transcripts.files import find_in_places, find_transcripts
 
-    found = find_transcripts(paths or default_folders(claude_folder()))
+    found = find_transcripts(paths) if paths else find_in_places(_agents_folders())
     with opened(makes=True, tries=dry_run) as ledger:
         result, warned, left_out = _take_in(ledger, found, room, dry_run)
     if as_json:
@@ -52,6 +52,17 @@ def import_(context: click.Context, paths: tuple[Path, ...], room: str, dry_run:
         _tell(result, warned, files=len(found.files), dry_run=dry_run)
     if left_out:
         context.exit(EXIT_FAILED)
+
+
+def _agents_folders() -> "list[Place]":
+    from domain.errors import NotFound
+    from infrastructure.transcripts.files import missing_places, places
+
+    found = places(os.environ, Path.home())
+    if not found:
+        looked = missing_places(os.environ, Path.home())
+        raise NotFound(f"no agent has left transcripts in {looked}; say where they are")
+    return found
 
 
 def _take_in(
@@ -65,10 +76,10 @@ def _take_in(
 
     result, warned = ImportResult(), [_trouble(error) for error in found.troubles]
     left_out = len(found.troubles)
-    with _progress(found.files) as went_on:
-        for path in found.files:
+    with _progress(tuple(file.path for file in found.files)) as went_on:
+        for path, format_ in ((file.path, file.format) for file in found.files):
             try:
-                read = read_transcript(path)
+                read = read_transcript(path, format_)
                 with spared():
                     news = import_transcript(
                         ledger,

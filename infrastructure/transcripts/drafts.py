@@ -73,6 +73,7 @@ class Draft:
     """The texts of the rows, each once, in file order."""
     payload: dict[str, Json] = field(default_factory=dict)
     usage: Usage = NO_USAGE
+    rewound: bool = False
 
     def saw(self, row: Standing) -> None:
         self.at_ms = self.at_ms or row.at_ms
