@@ -264,16 +264,23 @@ def _start_turn(draft: Draft, start: TurnStart) -> None:
 
 
 def _end_turn(draft: Draft, end: TurnEnd) -> None:
+    settled_at = end.at_ms
+    known = draft.turn(TurnId(end.turn_id))
+    if not settled_at and known and known.is_settled and not known.is_final:
+        # Nobody knows when; the guess stands until something has come that it should know of.
+        if end.provisional and known.outcome == end.outcome and not draft.work.decided:
+            return
+        settled_at = known.settled_at + 1
     report = TurnReport(
         turn_id=end.turn_id,
         phase="settled",
         outcome=end.outcome,
-        completed_at_unix_ms=end.at_ms,
+        completed_at_unix_ms=settled_at,
         error_message=end.error_message,
         error_code=_word(end.error_code),
     )
     how = ("end_of_file" if end.provisional else "reported", end.provisional)
-    turn_rules.report_turn(draft, report, end.at_ms, how)  # type: ignore[arg-type]
+    turn_rules.report_turn(draft, report, settled_at, how)  # type: ignore[arg-type]
 
 
 def _message(draft: Draft, told: Message) -> None:

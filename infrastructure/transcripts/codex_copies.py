@@ -23,9 +23,8 @@ class Copies:
         self._own_id: str | None = None
         self._own_ms = 0
         self._latest_ms = 0
-        self._began = self._paused = False
-        self._announced = False
-        """Whether copied turns say where they start."""
+        self._began = False
+        self._paused = False
 
     def is_copy(self, item: Item) -> bool:
         if item.kind == "session_meta":
@@ -56,9 +55,8 @@ class Copies:
 
     def _is_own_start(self, item: Item) -> bool:
         if item.type in {"task_started", "turn_started"}:
-            self._announced = True
             started_ms = time_ms(item.payload.get("started_at"))
             if started_ms:
                 return started_ms >= self._own_ms // 1_000 * 1_000
             return self._paused
-        return item.is_prompt and self._paused and not self._announced
+        return item.is_prompt and self._paused

@@ -45,13 +45,15 @@ class Usage(NamedTuple):
         )
 
     def as_counts(self) -> dict[str, int]:
+        """What was counted; a part that is nothing is left out, before and after it becomes something."""
         total = self.input + self.cached_input + self.output
-        return {
+        counts = {
             "input": self.input,
             "cachedInput": self.cached_input,
             "output": self.output,
             "total": total,
         }
+        return {name: count for name, count in counts.items() if count}
 
 
 NO_USAGE = Usage()

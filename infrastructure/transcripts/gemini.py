@@ -11,6 +11,7 @@ history. Going back to a message that nobody knows takes nothing back.
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path, PurePath, PurePosixPath
 from typing import BinaryIO, Final
 
@@ -27,6 +28,7 @@ from infrastructure.transcripts.times import time_ms
 PROVIDER: Final = "gemini"
 HOME_VARIABLE: Final = "GEMINI_CLI_HOME"
 """Where the folder `.gemini` is, when it is not the user's home."""
+KNOWN_TYPES: Final = frozenset({"error", "gemini", "info", "user", "warning"})
 CANCELED_NOTES: Final = frozenset({"Request cancelled.", "User cancelled the request."})
 """What the client notes when the user stopped the agent; compared with the whole text."""
 REFUSAL: Final = "[Operation Cancelled] Reason: User did not allow tool call"
@@ -71,7 +73,6 @@ class _Told:
     fields: Mapping[str, Json]
     place: Place
     size: int
-    raw: bytes
     tellings: int = 1
     rewound: bool = False
     carrier: str = ""
@@ -142,13 +143,17 @@ class _Log:
             self._message(message, record, len(record.raw) // len(told))
 
     def _message(self, fields: Mapping[str, Json], record: Record, size: int) -> None:
+        kind = as_text(fields.get("type"))
+        if kind not in KNOWN_TYPES:
+            self.lost.append((record.place, "unknown", kind or "no type", record.raw))
+            return
         message_id = usable_id(as_text(fields.get("id")))
         if not message_id:
             self.nameless += 1
             message_id = derived_id(as_text(self.about.get("sessionId")), "message", self.nameless)
         known = self.messages.get(message_id)
         if known is None:
-            known = self.messages[message_id] = _Told(message_id, fields, record.place, size, record.raw)
+            known = self.messages[message_id] = _Told(message_id, fields, record.place, size)
         elif fields != known.fields:
             known.fields = {**known.fields, **fields}
             known.tellings += 1
@@ -173,7 +178,7 @@ def _told(log: _Log, account: Account, path: str, beside: bytes, *, torn: bool, 
         talk.keep(place, "unknown" if reason == "unknown" else "damaged", kind, raw)
     messages = list(log.messages.values())
     last_ms = time_ms(log.about.get("lastUpdated"))
-    for message, later in zip(messages, [*messages[1:], None], strict=True):
+    for message, later in zip_longest(messages, messages[1:]):
         telling.take(message, later.at_ms if later else last_ms)
     talk.saw(time_ms(log.about.get("startTime")))
     talk.saw(last_ms)
@@ -223,8 +228,6 @@ class _Telling:
                 if message.text in CANCELED_NOTES:
                     self._talk.turns.end(message, "interrupted")
                 self._talk.note(message, message.message_id, message.type, message.text)
-            case other:
-                self._talk.keep(message.place, "unknown", other or "no type", message.raw)
 
     def _user(self, message: _Told) -> None:
         """A prompt's record names both its turn and its message."""

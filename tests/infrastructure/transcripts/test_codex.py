@@ -305,7 +305,7 @@ def fork(parent: CodexScript, own: str = "0d000000-0000-7000-8000-0000000000bb")
     script.at_ms = 600_000
     script.meta(forked_from_id=parent.session)
 
-    for row in parent.rows:
+    for row in filter(None, parent.rows):
         fields = json.loads(row)
         script.raw({**fields, "timestamp": f"2026-04-01T08:10:00.{len(script.rows):03d}Z"})
     script.total = dict(parent.total)
