@@ -109,7 +109,7 @@ class Ledger:
         key = _key("messages", parsed.room_id, parsed.agent_session_id, command_id, caller)
 
         def decide(work: Work, load: Loader) -> Mapping[str, Any]:
-            draft = work.session(_addressed(load, parsed))
+            draft = _addressed(work, load, parsed)
             answer = session_rules.report_messages(draft, parsed)
             return {
                 "acceptedCount": accepted_count(answer.outcomes),
@@ -401,17 +401,17 @@ def _plain(said: Any) -> Any:
     return said
 
 
-def _addressed(load: Loader, report: MessageReport) -> SessionId:
+def _addressed(work: Work, load: Loader, report: MessageReport) -> Draft:
     """The session a message report is for: by its id, else by its provider's id for it (SPEC S11)."""
-    room, session = RoomId(report.room_id), SessionId(report.agent_session_id)
-    if load.session(room, session)[0].opened:
-        return session
+    draft = work.session(SessionId(report.agent_session_id))
+    if draft.state.opened:
+        return draft
     candidates = [
         state.session
-        for state in load.by_provider_session(room, session)
+        for state in load.by_provider_session(work.room, report.agent_session_id)
         if report.source.provider in ("", state.provider) and report.origin in ("", state.origin)
     ]
-    return candidates[0] if len(candidates) == 1 else session
+    return work.session(candidates[0]) if len(candidates) == 1 else draft
 
 
 def _state_answer(draft: Draft, answer: Answer) -> Mapping[str, Any]:
