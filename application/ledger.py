@@ -7,6 +7,7 @@ from typing import Any, Final
 from application import commands
 from application.commands import Command, R, Rule, decision
 from application.delivery import Delivery
+from application.following import Following
 from application.ports import (
     Clock,
     CommandKey,
@@ -189,6 +190,13 @@ class Ledger:
     def deltas(self, after: int = 0) -> Iterator[CommittedDelta]:
         """Every commit's delta, in commit order, from the position behind `after`."""
         return self.store.deltas(Position(after))
+
+    def follow(self, after: int = 0) -> Following:
+        """Every delta from the position behind `after`, and then each one as it is committed.
+
+        Iterate over it, on a thread of its own; `stop` ends that within half a second.
+        """
+        return Following(self.store, Position(after))
 
     def room_of(self, session: str) -> str:
         """The one room that has a session of this id; raises NotFound when none or several have."""

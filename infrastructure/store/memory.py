@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import RLock
+from threading import Condition, RLock
 from typing import Any
 from uuid import uuid4
 
@@ -78,6 +78,8 @@ class MemoryDatabase:
         self.store_id = str(uuid4())
         self._data = _Data()
         self._lock = RLock()
+        self.committed = Condition(self._lock)
+        self.commits = 0
 
     @contextmanager
     def write(self) -> Iterator["MemoryTables"]:
@@ -90,12 +92,33 @@ class MemoryDatabase:
                 for step in reversed(undo):
                     step()
                 raise
+            self.commits += 1
+            self.committed.notify_all()
 
     @contextmanager
     def read(self) -> Iterator["MemoryTables"]:
         """One consistent view."""
         with self._lock:
             yield MemoryTables(self._data, [], self._data.models)
+
+    def watch(self) -> "MemoryWatch":
+        return MemoryWatch(self)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class MemoryWatch:
+    """Waits for the next transaction that ends well."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self._database = database
+        self._seen = database.commits
+
+    def wait(self, timeout_s: float) -> None:
+        with self._database.committed:
+            self._database.committed.wait_for(lambda: self._database.commits != self._seen, timeout_s)
+            self._seen = self._database.commits
 
     def close(self) -> None:
         """Nothing to close."""

@@ -70,6 +70,8 @@ LOCK_POLL_S: Final = 0.002
 that writes without a pause would keep the others out for seconds."""
 _WAITS_BY_ITSELF: Final = "PRAGMA busy_timeout = 0"
 """For a connection whose transactions begin with `_patiently`."""
+WATCH_POLL_S: Final = 0.02
+"""How often a watch looks for commits."""
 READERS_MAX: Final = 16
 _CHECK_RIGHTS: Final = "check that the file and its folder can be written"
 FORGET_ROWS_MAX: Final = 100
@@ -241,11 +243,39 @@ class SQLiteDatabase:
         with _translated(self.path), self._datastore.transaction(commit=False) as cursor:
             yield SQLiteTables(cursor, self._recorder, self._snapshots)
 
+    def watch(self) -> "SQLiteWatch":
+        return SQLiteWatch(self.path)
+
     def close(self) -> None:
         with self._turn:
             if not self._datastore.pool.closed:
                 self._datastore.pool.put_connection(self._writer)
                 self._datastore.close()
+
+
+class SQLiteWatch:
+    """Asks a connection of its own, often, whether another one has committed; that costs no page."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with _translated(path):
+            self._db = sqlite3.connect(
+                path, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            )
+            self._seen = self._version()
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    def wait(self, timeout_s: float) -> None:
+        end = time.monotonic() + timeout_s
+        with _translated(self._path):
+            while (version := self._version()) == self._seen and time.monotonic() < end:
+                time.sleep(WATCH_POLL_S)
+        self._seen = version
+
+    def close(self) -> None:
+        self._db.close()
 
 
 def _prepare(path: Path, migrations: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from application.ports import Watch
 from domain.ids import Position, StreamId, TransactionId
 from infrastructure.store.records import Record
 
@@ -272,5 +273,8 @@ class Database(Protocol):
 
     def read(self) -> AbstractContextManager[Tables]:
         """One consistent view."""
+
+    def watch(self) -> Watch:
+        """Something to wait with for commits of any process."""
 
     def close(self) -> None: ...
