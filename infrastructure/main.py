@@ -68,7 +68,7 @@ def open_ledger(
     DamagedStore or StoreBusy. A host's `participant` takes part in every commit.
     """
     clock = clock or SystemClock()
-    return _ledger(EventStore(_database(url), clock, participant), clock, failures)
+    return _ledger(EventStore(open_database(url), clock, participant), clock, failures)
 
 
 @asynccontextmanager
@@ -84,7 +84,7 @@ async def open_ledger_async(
     Raises what `open_ledger` raises. Leaving the block answers every command that was taken.
     """
     clock = clock or SystemClock()
-    store = await asyncio.to_thread(lambda: EventStore(_database(url), clock, participant))
+    store = await asyncio.to_thread(lambda: EventStore(open_database(url), clock, participant))
     ledger = AsyncLedger(_ledger(store, clock, failures), store)
     try:
         yield ledger
@@ -97,7 +97,8 @@ def _ledger(store: EventStore, clock: Clock, failures: ObserverFailures | None) 
     return Ledger(store, delivery, clock)
 
 
-def _database(url: str) -> Database:
+def open_database(url: str) -> Database:
+    """Open the place alone, without a ledger on it; raises StoreError when it cannot be used."""
     if url == MEMORY:
         return MemoryDatabase()
     if url.startswith(SQLITE) and len(url) > len(SQLITE):
