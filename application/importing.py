@@ -162,7 +162,7 @@ def _told_beside(told: Session) -> str:
 def _preview(ledger: Ledger, run: _Run, told: Session, room: RoomId) -> ImportResult:
     steps = _steps(run, told, told.entries, is_first=True)
     steps.append(partial(_conclude, run, told, had_news=False))
-    committed = ledger.run(room, _decide(run, told, steps), stores=False)
+    committed = ledger.rehearse(room, _decide(run, told, steps))
     return ImportResult(**committed.answer["news"])
 
 

@@ -1,16 +1,18 @@
 """What can be asked of the record: reports and commands in, sessions, messages, history and deltas out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from application import commands
+from application.commands import Command, R, Rule, decision
 from application.delivery import Delivery
+from application.following import Following
 from application.ports import (
     Clock,
     CommandKey,
     Committed,
-    Decision,
-    Loader,
+    Decide,
     Observer,
     OutboxEntry,
     Store,
@@ -31,31 +33,16 @@ from application.views import (
     session_view,
     turn_view,
 )
-from domain import interaction_rules, jsontext, session_rules, tree_rules, turn_rules
+from domain import jsontext, tree_rules
 from domain.delta import CommittedDelta
 from domain.errors import NotFound, Rejected
-from domain.ids import (
-    MessageVersion,
-    Position,
-    RequestId,
-    RoomId,
-    SessionId,
-    TransactionId,
-    TurnId,
-)
-from domain.message_rules import accepted_count
-from domain.reports import MessageReport, StateReport, parse_message_report, parse_state_report
-from domain.session_rules import Answer
-from domain.work import Draft, Outcome, Work
+from domain.ids import MessageVersion, Position, RoomId, SessionId, TransactionId
+from domain.reports import MessageReport, StateReport
 
 PAGE_LIMIT_MAX: Final = 500
 """Messages in one page (SPEC M10)."""
 PAGE_BYTES_MAX: Final = 3 * 2**19
 """Bytes of messages after which a page ends early (SPEC M10)."""
-
-R = TypeVar("R", bound=Reply)
-DecideOn = Callable[[Work, Loader], Mapping[str, Any]]
-"""Decides a command on a work, and says what it answers but for the transaction id."""
 
 
 @dataclass(frozen=True)
@@ -81,16 +68,7 @@ class Ledger:
 
         Raises Rejected when it can never succeed unchanged; then nothing of it was stored.
         """
-        parsed = parse_state_report(report, room, session)
-        key = _key("state", parsed.room_id, parsed.agent_session_id, command_id, caller)
-
-        def decide(work: Work, _: Loader) -> Mapping[str, Any]:
-            draft = work.session(SessionId(parsed.agent_session_id))
-            answer = session_rules.report_state(draft, parsed)
-            tree_rules.finish(work)
-            return _state_answer(draft, answer)
-
-        return self._submit(StateReply, key, parsed, decide)
+        return self._do(commands.report_state(report, room, session, command_id, caller))
 
     def report_messages(
         self,
@@ -105,19 +83,7 @@ class Ledger:
 
         Raises Rejected when one of them can never succeed unchanged; then nothing of it was stored.
         """
-        parsed = parse_message_report(report, room, session)
-        key = _key("messages", parsed.room_id, parsed.agent_session_id, command_id, caller)
-
-        def decide(work: Work, load: Loader) -> Mapping[str, Any]:
-            draft = work.session(_addressed(load, parsed))
-            answer = session_rules.report_messages(draft, parsed)
-            return {
-                "acceptedCount": accepted_count(answer.outcomes),
-                "latestVersion": draft.state.message_version,
-                "outcomes": _spelled(answer.outcomes),
-            }
-
-        return self._submit(MessageReply, key, parsed, decide)
+        return self._do(commands.report_messages(report, room, session, command_id, caller))
 
     # Commands.
 
@@ -132,67 +98,37 @@ class Ledger:
         command_id: str = "",
     ) -> Reply:
         """Answer a pending interaction; raises Rejected("conflict") when it was answered otherwise."""
-        return self._command(
-            "answer",
-            room,
-            session,
-            [turn, request, output],
-            lambda draft: interaction_rules.answer(draft, TurnId(turn), RequestId(request), output),
-            command_id,
-        )
+        return self._do(commands.answer(room, session, turn, request, output, command_id))
 
     def request_cancel(self, room: str, session: str, turn: str, *, command_id: str = "") -> Reply:
         """Record that a turn is wanted to end; the runtime's own report settles it."""
-        return self._command(
-            "cancel",
-            room,
-            session,
-            turn,
-            lambda draft: turn_rules.request_cancel(draft, TurnId(turn)),
-            command_id,
-        )
+        return self._do(commands.request_cancel(room, session, turn, command_id))
 
     def set_title(self, room: str, session: str, title: str, *, command_id: str = "") -> Reply:
         """Set a session's title for good: later reports do not change it."""
-        return self._command(
-            "title", room, session, title, lambda draft: session_rules.set_title(draft, title), command_id
-        )
+        return self._do(commands.set_title(room, session, title, command_id))
 
     def set_settings(
         self, room: str, session: str, settings: Mapping[str, Any], *, command_id: str = ""
     ) -> Reply:
         """Replace a session's settings as a whole."""
-        return self._command(
-            "settings",
-            room,
-            session,
-            settings,
-            lambda draft: session_rules.set_settings(draft, settings),
-            command_id,
-        )
+        return self._do(commands.set_settings(room, session, settings, command_id))
 
     def set_pin(self, room: str, session: str, *, pinned: bool, command_id: str = "") -> Reply:
         """Pin a session, or take the pin away."""
-        return self._command(
-            "pin",
-            room,
-            session,
-            pinned,
-            lambda draft: session_rules.set_pin(draft, pinned=pinned),
-            command_id,
-        )
+        return self._do(commands.set_pin(room, session, command_id, pinned=pinned))
 
     def delete(self, room: str, session: str, *, command_id: str = "") -> Reply:
         """Delete a session with all its descendants; an unknown one is ignored."""
-        return self._tree_command("delete", room, session, command_id, tree_rules.delete)
+        return self._do(commands.delete(room, session, command_id))
 
     def restore(self, room: str, session: str, *, command_id: str = "") -> Reply:
         """Bring back exactly what was deleted together with a session."""
-        return self._tree_command("restore", room, session, command_id, tree_rules.restore)
+        return self._do(commands.restore(room, session, command_id))
 
     def purge(self, room: str, session: str, *, command_id: str = "") -> Reply:
         """Destroy the content of a session and its descendants for good; its facts stay."""
-        return self._tree_command("purge", room, session, command_id, tree_rules.purge)
+        return self._do(commands.purge(room, session, command_id))
 
     def settle(self, room: str) -> tuple[Reply, ...]:
         """Settle every turn that a host left over when it died; for the host that owns the room.
@@ -203,15 +139,7 @@ class Ledger:
         live = self.store.live_sessions(where)
         tree = {row.state.session: row.state for row in self.store.sessions(where)} if live else {}
         deepest_first = sorted(live, key=lambda state: (-tree_rules.level(tree, state), state.session))
-        return tuple(self._settle_session(where, state.session) for state in deepest_first)
-
-    def _settle_session(self, room: RoomId, session: SessionId) -> Reply:
-        def decide(work: Work, _: Loader) -> Mapping[str, Any]:
-            outcomes = tree_rules.settle_stale(work.session(session))
-            tree_rules.finish(work)
-            return {"outcomes": _spelled(outcomes)}
-
-        return self._submit(Reply, _key("settle", room, session, "", ""), None, decide)
+        return tuple(self._do(commands.settle(where, state.session)) for state in deepest_first)
 
     # Reading.
 
@@ -262,6 +190,13 @@ class Ledger:
     def deltas(self, after: int = 0) -> Iterator[CommittedDelta]:
         """Every commit's delta, in commit order, from the position behind `after`."""
         return self.store.deltas(Position(after))
+
+    def follow(self, after: int = 0) -> Following:
+        """Every delta from the position behind `after`, and then each one as it is committed.
+
+        Iterate over it, on a thread of its own; `stop` ends that within half a second.
+        """
+        return Following(self.store, Position(after))
 
     def room_of(self, session: str) -> str:
         """The one room that has a session of this id; raises NotFound when none or several have."""
@@ -320,121 +255,19 @@ class Ledger:
 
     # How every command is decided and stored.
 
-    def _command(
-        self,
-        kind: str,
-        room: str,
-        session: str,
-        said: Any,
-        rule: Callable[[Draft], Outcome],
-        command_id: str,
-    ) -> Reply:
-        """A command on one session that has been reported and is not deleted."""
+    def _do(self, command: Command[R]) -> R:
+        return command.reply(self._submit(command.decide(self.clock.now_ms)))
 
-        def decide(work: Work, _: Loader) -> Mapping[str, Any]:
-            draft = work.session(SessionId(session))
-            outcome = session_rules.existing(draft) or rule(draft)
-            tree_rules.finish(work)
-            return {"outcomes": _spelled([outcome])}
+    def run(self, room: RoomId, rule: Rule, key: CommandKey, digest: str) -> Committed:
+        """Decide a rule that is none of the commands above, and store what it comes to."""
+        return self._submit(decision(room, rule, self.clock.now_ms, key, digest))
 
-        return self._submit(Reply, _key(kind, room, session, command_id, ""), said, decide)
+    def rehearse(self, room: RoomId, rule: Rule) -> Committed:
+        """Say what a rule would come to, and store nothing."""
+        return self.store.submit(decision(room, rule, self.clock.now_ms, stores=False))
 
-    def _tree_command(
-        self,
-        kind: str,
-        room: str,
-        session: str,
-        command_id: str,
-        rule: Callable[[Work, SessionId, tree_rules.Tree], list[Outcome]],
-    ) -> Reply:
-        def decide(work: Work, load: Loader) -> Mapping[str, Any]:
-            anchor = SessionId(session)
-            state = work.session(anchor).state
-            tree = load.tree(RoomId(room), state.root_session if state.is_child else anchor)
-            outcomes = rule(work, anchor, tree)
-            tree_rules.finish(work)
-            return {"outcomes": _spelled(outcomes)}
-
-        return self._submit(Reply, _key(kind, room, session, command_id, ""), None, decide)
-
-    def _submit(self, reply: type[R], key: CommandKey, said: Any, decide: DecideOn) -> R:
-        digest = jsontext.digest(_plain(said)) if key.id else ""
-        committed = self.run(key.room, decide, key if key.id else None, digest, actor=key.caller)
-        return reply.model_validate({**committed.answer, "delta": committed.delta})
-
-    def run(
-        self,
-        room: RoomId,
-        decide_on: DecideOn,
-        key: CommandKey | None = None,
-        digest: str = "",
-        *,
-        actor: str = "",
-        stores: bool = True,
-    ) -> Committed:
-        """Decide a command and store what it comes to, or only say what it would come to."""
-
-        def decide(load: Loader) -> Decision:
-            if key and (seen := load.remembered(key)):
-                if seen.digest != digest:
-                    detail = "this command id was used for another command; take a new one"
-                    raise Rejected("conflict", "command", key.id, detail)
-                return Decision(seen.answer, repeats=seen.position)
-            work = Work(room, self.clock.now_ms(), load.session, actor=actor)
-            answer = decide_on(work, load)
-            return Decision(answer, work, key, digest) if stores else Decision(answer)
-
+    def _submit(self, decide: Decide) -> Committed:
         committed = self.store.submit(decide)
         if committed.delta and self.delivery.has_observers:
             self.delivery.notify()
         return committed
-
-
-def _key(kind: str, room: str, session: str, command_id: str, caller: str) -> CommandKey:
-    return CommandKey(kind, RoomId(room), SessionId(session), command_id, caller)
-
-
-def _plain(said: Any) -> Any:
-    """What a command says, without what only transports it (SPEC C4)."""
-    if isinstance(said, StateReport | MessageReport):
-        return said.model_dump(exclude={"room_id", "workspace_id", "agent_session_id"}, exclude_defaults=True)
-    return said
-
-
-def _addressed(load: Loader, report: MessageReport) -> SessionId:
-    """The session a message report is for: by its id, else by its provider's id for it (SPEC S11)."""
-    room, session = RoomId(report.room_id), SessionId(report.agent_session_id)
-    if load.session(room, session)[0].opened:
-        return session
-    candidates = [
-        state.session
-        for state in load.by_provider_session(room, session)
-        if report.source.provider in ("", state.provider) and report.origin in ("", state.origin)
-    ]
-    return candidates[0] if len(candidates) == 1 else session
-
-
-def _state_answer(draft: Draft, answer: Answer) -> Mapping[str, Any]:
-    return {
-        "accepted": answer.accepted,
-        "stateApplied": answer.state_applied,
-        "lastEventAtUnixMs": draft.state.last_event_at,
-        "messageVersion": draft.state.message_version,
-        "outcomes": _spelled(answer.outcomes),
-    }
-
-
-def _spelled(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Outcomes as they are answered and remembered: JSON, without what is blank."""
-    return [_spelled_one(outcome) for outcome in outcomes]
-
-
-def _spelled_one(outcome: Outcome) -> dict[str, Any]:
-    spelled: dict[str, Any] = {"part": outcome.part, "id": outcome.id, "outcome": outcome.outcome}
-    if outcome.reason:
-        spelled["reason"] = outcome.reason
-    if outcome.word:
-        spelled["word"] = outcome.word
-    if outcome.expected_offset is not None:
-        spelled["expectedOffset"] = outcome.expected_offset
-    return spelled

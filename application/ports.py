@@ -191,11 +191,23 @@ class Store(Protocol):
 
     def delta(self, transaction: TransactionId) -> CommittedDelta | None: ...
 
+    def watch(self) -> "Watch":
+        """Something to wait with for what is committed from now on, by any process."""
+
     def rebuild(self) -> int:
         """Make the read models anew from the log; the number of events read."""
 
     def verify(self) -> Verification:
         """Check the log, the outbox and the read models against each other."""
+
+    def close(self) -> None: ...
+
+
+class Watch(Protocol):
+    """Waits for commits; for one thread."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Return once something may have been committed since the last call, or when the time is over."""
 
     def close(self) -> None: ...
 

@@ -1,6 +1,9 @@
 """Puts the pieces together."""
 
+import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import RLock
 from time import time_ns
@@ -13,6 +16,7 @@ from application.ledger import Ledger
 from application.ports import Clock, Participant
 from domain.delta import CommittedDelta
 from domain.errors import StoreUnavailable
+from infrastructure.asynchronous import AsyncLedger
 from infrastructure.crashpoints import crashpoint
 from infrastructure.store.event_store import EventStore
 from infrastructure.store.memory import MemoryDatabase
@@ -64,12 +68,37 @@ def open_ledger(
     DamagedStore or StoreBusy. A host's `participant` takes part in every commit.
     """
     clock = clock or SystemClock()
-    store = EventStore(_database(url), clock, participant)
+    return _ledger(EventStore(open_database(url), clock, participant), clock, failures)
+
+
+@asynccontextmanager
+async def open_ledger_async(
+    url: str,
+    *,
+    participant: Participant | None = None,
+    clock: Clock | None = None,
+    failures: ObserverFailures | None = None,
+) -> AsyncIterator[AsyncLedger]:
+    """Open the same ledger for asyncio: `async with open_ledger_async(url) as ledger:`.
+
+    Raises what `open_ledger` raises. Leaving the block answers every command that was taken.
+    """
+    clock = clock or SystemClock()
+    store = await asyncio.to_thread(lambda: EventStore(open_database(url), clock, participant))
+    ledger = AsyncLedger(_ledger(store, clock, failures), store)
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+def _ledger(store: EventStore, clock: Clock, failures: ObserverFailures | None) -> Ledger:
     delivery = Delivery(store, failures or ObserverFailures(), RLock(), crashpoint=crashpoint)
     return Ledger(store, delivery, clock)
 
 
-def _database(url: str) -> Database:
+def open_database(url: str) -> Database:
+    """Open the place alone, without a ledger on it; raises StoreError when it cannot be used."""
     if url == MEMORY:
         return MemoryDatabase()
     if url.startswith(SQLITE) and len(url) > len(SQLITE):

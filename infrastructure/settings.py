@@ -32,10 +32,15 @@ def database_url(option: str | None) -> str:
     """Where the store is; a URL is not repeated in an error, because it may hold a password."""
     for source, url in (("--db", option), (DATABASE_URL, os.environ.get(DATABASE_URL))):
         if url and url.strip():
-            if url == MEMORY or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
-                return url
-            raise BadSetting(f"{source} names no store; give {SQLITE}path/to/file.db or {MEMORY}")
+            return store_url(source, url)
     return f"{SQLITE}{default_database()}"
+
+
+def store_url(source: str, url: str) -> str:
+    """The URL, if it is one of a store; raises BadSetting, naming where it comes from."""
+    if url == MEMORY or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
+        return url
+    raise BadSetting(f"{source} names no store; give {SQLITE}path/to/file.db or {MEMORY}")
 
 
 def database_file(url: str) -> Path | None:

@@ -15,7 +15,7 @@ from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
 from infrastructure.cli.reading import messages, sessions
 from infrastructure.cli.text import note, shown
-from infrastructure.cli.upkeep import rebuild, verify
+from infrastructure.cli.upkeep import backup, copy, rebuild, verify
 from infrastructure.cli.writing import delete, purge, restore, settle
 from infrastructure.settings import VARIABLES
 
@@ -78,6 +78,8 @@ for _verb in (
     purge,
     rebuild,
     verify,
+    backup,
+    copy,
 ):
     reprise.add_command(_verb)
 

@@ -1,10 +1,13 @@
-"""The verbs of upkeep: `rebuild` and `verify`."""
+"""The verbs of upkeep: `rebuild`, `verify`, `backup`, `copy`, and what `restore` does with a file."""
+
+from pathlib import Path
 
 import click
 
+from infrastructure import settings
 from infrastructure.cli.failures import EXIT_FAILED
-from infrastructure.cli.options import db_option, json_option, opened
-from infrastructure.cli.text import counted, say, say_json, shown
+from infrastructure.cli.options import database_url, db_option, json_option, opened
+from infrastructure.cli.text import counted, note, say, say_json, shown
 
 
 @click.command()
@@ -55,3 +58,60 @@ def verify(context: click.Context, as_json: bool) -> None:
         say(f"{'ok' if found.ok else counted(len(found.problems), 'problem')}: {read}")
     if not found.ok:
         context.exit(EXIT_FAILED)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@db_option
+def backup(file: Path) -> None:
+    """Write the whole store into FILE, while others use it.
+
+    `restore FILE` makes a store of it again. For stores in an SQLite file.
+    """
+    from infrastructure.store.backup import backup as write_backup
+
+    written = write_backup(_database_file(), file)
+    say(f"backed up to {shown(str(file))}: position {written.position}, sha256 {written.sha256}")
+
+
+def restore_file(file: Path) -> None:
+    """Make the store that --db names from a backup."""
+    from infrastructure.store.backup import restore
+
+    store = _database_file()
+    read = restore(file, store)
+    say(f"restored to {shown(str(store))}: position {read.position}, sha256 of the backup {read.sha256}")
+
+
+def _database_file() -> Path:
+    file = settings.database_file(database_url())
+    if file is None:
+        raise click.UsageError("a store in memory has no file; name one with --db sqlite:///path/to/file.db")
+    return file
+
+
+@click.command()
+@click.option("--from", "source", metavar="URL", required=True, help="The store to copy.")
+@click.option("--to", "target", metavar="URL", required=True, help="Where to; a store is made there.")
+def copy(source: str, target: str) -> None:
+    """Copy a store into another database.
+
+    Events keep their bytes and positions, and their hashes are checked. Run it again to go on after an
+    interruption, or to take over what has come since; the copy must not have been written to.
+    """
+    from contextlib import closing
+
+    from domain.errors import NotFound
+    from infrastructure.main import open_database
+    from infrastructure.store.copying import copy as copy_store
+
+    urls = settings.store_url("--from", source), settings.store_url("--to", target)
+    file = settings.database_file(urls[0])
+    if file and not file.exists():
+        raise NotFound(f"{file}: no store there; name the one to copy with --from")
+    with closing(open_database(urls[0])) as there, closing(open_database(urls[1])) as here:
+        copied = copy_store(there, here, lambda events: note(f"copied {counted(events, 'event')}"))
+    say(
+        f"{counted(copied.events, 'event')} copied; both end at position {copied.end};"
+        f" the new store's id is {copied.store_id}"
+    )

@@ -2,16 +2,21 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from infrastructure.cli.options import db_option, decides_only, dry_run_option, opened, room_of, room_option
 from infrastructure.cli.text import counted, note, say, shown
+from infrastructure.cli.upkeep import restore_file
 
 if TYPE_CHECKING:
     from application.ledger import Ledger
     from application.views import OutcomeView, Reply
+
+SQLITE_BEGINS: Final = b"SQLite format 3\0"
+"""The first bytes of every SQLite database."""
 
 
 @click.command()
@@ -54,16 +59,34 @@ def delete(session: str, room: str, dry_run: bool) -> None:
 
 
 @click.command()
-@click.argument("session", metavar="ID")
+@click.argument("what", metavar="ID-OR-FILE")
 @room_option
 @dry_run_option
 @db_option
-def restore(session: str, room: str, dry_run: bool) -> None:
-    """Bring back what was deleted with a session."""
+def restore(what: str, room: str, dry_run: bool) -> None:
+    """Bring back what was deleted with a session, or make the store from a backup.
+
+    ID is a session's. FILE was written by `backup`; the store that --db names must not be there yet, and
+    gets an id of its own.
+    """
+    if not room and is_database(what):
+        if dry_run:
+            raise click.UsageError("--dry-run is for sessions; a backup is restored beside everything else")
+        restore_file(Path(what))
+        return
     with opened() as ledger:
-        where = room_of(ledger, session, room)
-        reply = (decides_only(ledger) if dry_run else ledger).restore(where, session)
+        where = room_of(ledger, what, room)
+        reply = (decides_only(ledger) if dry_run else ledger).restore(where, what)
     _tell("restored", reply, dry_run)
+
+
+def is_database(name: str) -> bool:
+    """Whether it is a file with an SQLite database, rather than a session's id."""
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(len(SQLITE_BEGINS)) == SQLITE_BEGINS
+    except (OSError, ValueError):
+        return False
 
 
 @click.command()

@@ -15,6 +15,7 @@ from domain.work import Draft, Work
 from infrastructure.store.records import GENESIS, Envelope, Opened, check, unseal
 from infrastructure.store.rows import StoredRows, session_of, write_rows
 from infrastructure.store.tables import READ_MODELS, SESSIONS, Database, OutboxRow, StoredRecord, Tables
+from infrastructure.store.view import state_before
 
 BATCH_EVENTS: Final = 2_000
 """Events folded in one transaction of a rebuild."""
@@ -41,35 +42,36 @@ class Refold:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self._folded: dict[StreamId, _Folded] = {}
-        self._unopened: dict[StreamId, Session] = {}
 
     def apply(self, stored: StoredRecord, opened: Opened) -> None:
         """Fold one event."""
         stream = stored.record.stream
         folded = self._folded.get(stream)
         if folded is None:
-            folded = self._folded[stream] = self._load(stream, opened.envelope)
+            folded = self._folded[stream] = self._load(stored, opened.envelope)
         folded.draft.work.now = opened.envelope.recorded_at
         event = cast("SessionEvent", opened.event)
         folded.draft.add(event)
         folded.placed.append((stored.position, event))
 
-    def _load(self, stream: StreamId, envelope: Envelope) -> _Folded:
+    def _load(self, stored: StoredRecord, envelope: Envelope) -> _Folded:
+        stream = stored.record.stream
         head = self.tables.head(stream)
         key = head.key if head else 0
         row = self.tables.get(SESSIONS, key)
-        state = session_of(row) if row else self._unopened.pop(stream, None)
-        state = state or Session(room=envelope.room, session=envelope.session)
+        # Only children have named a session without a row, or its content was purged.
+        state = (
+            session_of(row)
+            if row
+            else state_before(self.tables, envelope.room, envelope.session, stored.record.version)
+        )
         work = Work(envelope.room, envelope.recorded_at, _loads_nothing)
         return _Folded(Draft(state, StoredRows(self.tables, key), work), key)
 
     def flush(self) -> None:
         """Write the rows of all that was folded."""
-        for stream, folded in self._folded.items():
+        for folded in self._folded.values():
             write_rows(self.tables, folded.key, folded.draft, folded.placed)
-            state = folded.draft.state
-            if not state.opened or any(isinstance(event, Purged) for _, event in folded.placed):
-                self._unopened[stream] = state
         self._folded.clear()
 
 

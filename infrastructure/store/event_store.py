@@ -1,6 +1,7 @@
 """The store that the use cases see: writes through the writer, reads from the read models and the log."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from itertools import count
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -16,6 +17,7 @@ from application.ports import (
     SessionRow,
     StoredEvent,
     Verification,
+    Watch,
 )
 from domain.delta import CommittedDelta
 from domain.errors import StoreError
@@ -61,7 +63,15 @@ class EventStore:
     # Writing.
 
     def submit(self, decide: Decide) -> Committed:
-        return self._group.submit(decide).result()
+        return self.enqueue(decide).result()
+
+    def enqueue(self, decide: Decide) -> "Future[Committed]":
+        """As `submit`, for whoever does not wait for the answer at once."""
+        return self._group.submit(decide)
+
+    def finish(self) -> None:
+        """Answer every command that was taken, and take no more; reading goes on."""
+        self._group.close()
 
     def _store(self, decides: Sequence[Decide]) -> Sequence[Done]:
         done, due = self._writer.run(decides)
@@ -70,7 +80,7 @@ class EventStore:
         return done
 
     def close(self) -> None:
-        self._group.close()
+        self.finish()
         self._snapshots.close()
         self._database.close()
 
@@ -116,6 +126,9 @@ class EventStore:
         with self._database.read() as tables:
             key = _key(tables, room, session)
             return _message_rows(tables, key, tables.messages_before(key, version or _NEWEST, limit))
+
+    def watch(self) -> Watch:
+        return self._database.watch()
 
     # The log.
 

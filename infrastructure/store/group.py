@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from queue import Empty, Full, Queue
+from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread
 from typing import Final
 
@@ -25,7 +25,8 @@ class GroupCommit:
     def __init__(self, run: Run, *, batch_max: int = BATCH_MAX, queue_max: int = QUEUE_MAX) -> None:
         self._run = run
         self._batch_max = batch_max
-        self._waiting: Queue[_Command | None] = Queue(queue_max)
+        self._queue_max = queue_max
+        self._waiting: SimpleQueue[_Command | None] = SimpleQueue()
         self._lock = Lock()
         self._thread: Thread | None = None
         self._is_closed = False
@@ -42,10 +43,9 @@ class GroupCommit:
         with self._lock:
             if self._is_closed:
                 raise StoreUnavailable("the store was closed; open it again")
-            try:
-                self._waiting.put_nowait((decide, answer))
-            except Full:
-                raise Overloaded(f"{self._waiting.maxsize} commands are waiting; try again later") from None
+            if self._waiting.qsize() >= self._queue_max:
+                raise Overloaded(f"{self._queue_max} commands are waiting; try again later")
+            self._waiting.put((decide, answer))
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="reprise-writer", daemon=True)
                 self._thread.start()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import RLock
+from threading import Condition, RLock
 from typing import Any
 from uuid import uuid4
 
@@ -14,11 +14,15 @@ from domain.errors import StoreBusy, VersionConflict
 from domain.ids import Position, StreamId, TransactionId
 from infrastructure.store.records import Record
 from infrastructure.store.tables import (
+    COMMANDS,
     INTERACTIONS,
+    LANES,
     MESSAGES,
+    OPERATIONS,
     PARTS,
     READ_MODELS,
     SESSIONS,
+    SUBSCRIPTIONS,
     TURNS,
     Answered,
     Head,
@@ -45,15 +49,6 @@ def _empty_models() -> Models:
     return {table.name: {} for table in READ_MODELS}
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
-    """A command that committed, until it is forgotten."""
-
-    stream: StreamId
-    said: Answered
-    expires_at: int
-
-
 @dataclass
 class _Data:
     """Everything that is kept."""
@@ -63,10 +58,9 @@ class _Data:
     contents: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     heads: dict[StreamId, Head] = field(default_factory=dict)
     outbox: dict[int, OutboxRow] = field(default_factory=dict)
-    commands: dict[str, _Command] = field(default_factory=dict)
+    stores: dict[int, str] = field(default_factory=dict)
     snapshots: dict[StreamId, tuple[int, bytes]] = field(default_factory=dict)
-    subscriptions: dict[str, int] = field(default_factory=dict)
-    lanes: dict[tuple[str, str], tuple[int, int, str, int]] = field(default_factory=dict)
+    operations: Models = field(default_factory=lambda: {table.name: {} for table in OPERATIONS})
     models: Models = field(default_factory=_empty_models)
     rebuilt: dict[str, Models] = field(default_factory=dict)
 
@@ -76,8 +70,10 @@ class MemoryDatabase:
 
     def __init__(self) -> None:
         self.store_id = str(uuid4())
-        self._data = _Data()
+        self._data = _Data(stores={1: self.store_id})
         self._lock = RLock()
+        self.committed = Condition(self._lock)
+        self.commits = 0
 
     @contextmanager
     def write(self) -> Iterator["MemoryTables"]:
@@ -90,12 +86,33 @@ class MemoryDatabase:
                 for step in reversed(undo):
                     step()
                 raise
+            self.commits += 1
+            self.committed.notify_all()
 
     @contextmanager
     def read(self) -> Iterator["MemoryTables"]:
         """One consistent view."""
         with self._lock:
             yield MemoryTables(self._data, [], self._data.models)
+
+    def watch(self) -> "MemoryWatch":
+        return MemoryWatch(self)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class MemoryWatch:
+    """Waits for the next transaction that ends well."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self._database = database
+        self._seen = database.commits
+
+    def wait(self, timeout_s: float) -> None:
+        with self._database.committed:
+            self._database.committed.wait_for(lambda: self._database.commits != self._seen, timeout_s)
+            self._seen = self._database.commits
 
     def close(self) -> None:
         """Nothing to close."""
@@ -175,6 +192,14 @@ class MemoryTables:
     def end(self) -> Position:
         return Position(len(self._data.records))
 
+    def stores(self) -> Sequence[tuple[int, str]]:
+        return sorted(self._data.stores.items())
+
+    def put_store(self, from_position: int, store_id: str) -> None:
+        for elsewhere in [at for at, known in self._data.stores.items() if known == store_id]:
+            _remove(self._data.stores, elsewhere, self._undo)
+        _set(self._data.stores, from_position, store_id, self._undo)
+
     def content(self, position: Position) -> bytes | None:
         return self._data.contents.get(position, (b"", None))[1]
 
@@ -198,17 +223,20 @@ class MemoryTables:
         return next((row for row in self._data.outbox.values() if row.transaction == transaction), None)
 
     def remembered(self, key: str, now: int) -> Answered | None:
-        found = self._data.commands.get(key)
-        return found.said if found and found.expires_at > now else None
+        row = self.get(COMMANDS, key)
+        return Answered(*row[2:5]) if row and row[5] > now else None
 
     def remember(self, key: str, stream: StreamId, said: Answered, now: int, expires_at: int) -> None:
-        for expired in [one for one, kept in self._data.commands.items() if kept.expires_at <= now]:
-            _remove(self._data.commands, expired, self._undo)
-        _set(self._data.commands, key, _Command(stream, said, expires_at), self._undo)
+        self._forget(lambda row: bool(row[5] <= now))
+        self.put(COMMANDS, (key, stream, said.digest, said.answer, said.position, expires_at))
 
     def forget(self, stream: StreamId) -> None:
-        for key in [one for one, kept in self._data.commands.items() if kept.stream == stream]:
-            _remove(self._data.commands, key, self._undo)
+        self._forget(lambda row: bool(row[1] == stream))
+
+    def _forget(self, is_meant: Callable[[Row], bool]) -> None:
+        commands = self._data.operations[COMMANDS.name]
+        for keys in [keys for keys, row in commands.items() if is_meant(row)]:
+            _remove(commands, keys, self._undo)
 
     # Snapshots.
 
@@ -223,40 +251,45 @@ class MemoryTables:
     # Deliveries.
 
     def put_subscription(self, name: str, after: int) -> None:
-        if name not in self._data.subscriptions:
-            _set(self._data.subscriptions, name, after, self._undo)
+        if not self.get(SUBSCRIPTIONS, name):
+            self.put(SUBSCRIPTIONS, (name, after))
 
     def subscriptions(self) -> Sequence[str]:
-        return sorted(self._data.subscriptions)
+        return [row[0] for row in self.rows(SUBSCRIPTIONS)]
 
     def pending(self, name: str, after: int, limit: int) -> Sequence[OutboxRow]:
-        if name not in self._data.subscriptions:
+        subscription = self.get(SUBSCRIPTIONS, name)
+        if not subscription:
             return []
-        after = max(after, self._data.subscriptions[name])
+        after = max(after, subscription[1])
         rows = [row for position, row in sorted(self._data.outbox.items()) if position > after]
         return [row for row in rows if row.last_position > self._handed_over(name, row.room)][:limit]
 
     def _handed_over(self, name: str, room: str) -> int:
-        return self._data.lanes.get((name, room), (0,))[0]
+        lane = self.lane(name, room)
+        return lane[0] if lane else 0
 
     def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
         position = max(position, self._handed_over(name, room))
-        _set(self._data.lanes, (name, room), (position, attempts, error, at), self._undo)
+        self.put(LANES, (name, room, position, attempts, error, at))
 
     def lane(self, name: str, room: str) -> tuple[int, int, str] | None:
-        kept = self._data.lanes.get((name, room))
-        return kept[:3] if kept else None
+        row = self.get(LANES, name, room)
+        return (row[2], row[3], row[4]) if row else None
 
     def outbox_end(self) -> int:
         return max(self._data.outbox, default=0)
 
     # Read models.
 
+    def _rows(self, table: Table) -> dict[Row, Row]:
+        return (self._data.operations if table in OPERATIONS else self._models)[table.name]
+
     def get(self, table: Table, *keys: Any) -> Row | None:
-        return self._models[table.name].get(keys)
+        return self._rows(table).get(keys)
 
     def put(self, table: Table, row: Row) -> None:
-        _set(self._models[table.name], row[: table.keys], row, self._undo)
+        _set(self._rows(table), row[: table.keys], row, self._undo)
 
     def put_clocks(self, key: int, clocks: Row) -> None:
         row = self._models[SESSIONS.name][(key,)]
@@ -269,7 +302,7 @@ class MemoryTables:
                     _remove(rows, keys, self._undo)
 
     def rows(self, table: Table) -> Iterator[Row]:
-        rows = self._models[table.name]
+        rows = self._rows(table)
         return iter([rows[keys] for keys in sorted(rows)])
 
     def _where(self, table: Table, **wanted: Any) -> list[Row]:

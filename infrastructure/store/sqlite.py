@@ -70,6 +70,8 @@ LOCK_POLL_S: Final = 0.002
 that writes without a pause would keep the others out for seconds."""
 _WAITS_BY_ITSELF: Final = "PRAGMA busy_timeout = 0"
 """For a connection whose transactions begin with `_patiently`."""
+WATCH_POLL_S: Final = 0.02
+"""How often a watch looks for commits."""
 READERS_MAX: Final = 16
 _CHECK_RIGHTS: Final = "check that the file and its folder can be written"
 FORGET_ROWS_MAX: Final = 100
@@ -183,7 +185,7 @@ class _Recorder(SQLiteApplicationRecorder):
 
 
 @contextmanager
-def _translated(path: Path) -> Iterator[None]:
+def translated(path: Path) -> Iterator[None]:
     """Say in our words what SQLite says in codes."""
     try:
         yield
@@ -217,7 +219,7 @@ class SQLiteDatabase:
 
     def __init__(self, path: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
         self.path = path
-        with _translated(path):
+        with translated(path):
             self.store_id = _prepare(path, migrations)
         self._datastore = _Datastore(path)
         self._writer = self._datastore.pool.get_connection(is_writer=True)
@@ -229,7 +231,7 @@ class SQLiteDatabase:
     @contextmanager
     def write(self) -> Iterator["SQLiteTables"]:
         """One writing transaction; it has the lock from its first statement on."""
-        with self._turn, _translated(self.path):
+        with self._turn, translated(self.path):
             if self._datastore.pool.closed:
                 raise ConnectionPoolClosedError
             with self._writer.transaction(commit=True) as cursor:
@@ -238,14 +240,42 @@ class SQLiteDatabase:
     @contextmanager
     def read(self) -> Iterator["SQLiteTables"]:
         """One consistent view."""
-        with _translated(self.path), self._datastore.transaction(commit=False) as cursor:
+        with translated(self.path), self._datastore.transaction(commit=False) as cursor:
             yield SQLiteTables(cursor, self._recorder, self._snapshots)
+
+    def watch(self) -> "SQLiteWatch":
+        return SQLiteWatch(self.path)
 
     def close(self) -> None:
         with self._turn:
             if not self._datastore.pool.closed:
                 self._datastore.pool.put_connection(self._writer)
                 self._datastore.close()
+
+
+class SQLiteWatch:
+    """Asks a connection of its own, often, whether another one has committed; that costs no page."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with translated(path):
+            self._db = sqlite3.connect(
+                path, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            )
+            self._seen = self._version()
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    def wait(self, timeout_s: float) -> None:
+        end = time.monotonic() + timeout_s
+        with translated(self._path):
+            while (version := self._version()) == self._seen and time.monotonic() < end:
+                time.sleep(WATCH_POLL_S)
+        self._seen = version
+
+    def close(self) -> None:
+        self._db.close()
 
 
 def _prepare(path: Path, migrations: Sequence[str]) -> str:
@@ -260,12 +290,12 @@ def _prepare(path: Path, migrations: Sequence[str]) -> str:
         raise StoreUnavailable(f"{path.parent}: no such folder; make it first")
     db = sqlite3.connect(path, timeout=LOCK_TIMEOUT_S, isolation_level=None)
     try:
-        _refuse_foreign(db, path, len(migrations))
+        refuse_unknown(db, path, len(migrations))
         db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         _patiently(db, "PRAGMA journal_mode = WAL")
         db.execute(_WAITS_BY_ITSELF)
         _patiently(db, "BEGIN IMMEDIATE")
-        _refuse_foreign(db, path, len(migrations))
+        refuse_unknown(db, path, len(migrations))
         version = db.execute("PRAGMA user_version").fetchone()[0]
         for script in migrations[version:]:
             for statement in script.split(";"):
@@ -273,10 +303,10 @@ def _prepare(path: Path, migrations: Sequence[str]) -> str:
         if version < len(migrations):
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {len(migrations)}")
-        stored = db.execute("SELECT store_id FROM stores ORDER BY rowid DESC LIMIT 1").fetchone()
+        stored = db.execute("SELECT store_id FROM stores ORDER BY from_position DESC LIMIT 1").fetchone()
         store_id = stored[0] if stored else str(uuid4())
         if not stored:
-            db.execute("INSERT INTO stores VALUES (?, 1)", (store_id,))
+            db.execute("INSERT INTO stores VALUES (1, ?)", (store_id,))
         db.execute("COMMIT")
         return str(store_id)
     finally:
@@ -301,7 +331,7 @@ def _patiently(db: sqlite3.Connection | SQLiteCursor, statement: str) -> None:
             return
 
 
-def _refuse_foreign(db: sqlite3.Connection, path: Path, newest: int) -> None:
+def refuse_unknown(db: sqlite3.Connection, path: Path, newest: int) -> None:
     tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if not tables:
         return
@@ -446,6 +476,13 @@ class SQLiteTables:
     def end(self) -> Position:
         row = self._one("SELECT version FROM streams WHERE key = 0")
         return Position(row[0] if row else 0)
+
+    def stores(self) -> Sequence[tuple[int, str]]:
+        rows = self._all("SELECT from_position, store_id FROM stores ORDER BY from_position")
+        return [(row[0], row[1]) for row in rows]
+
+    def put_store(self, from_position: int, store_id: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO stores VALUES (?, ?)", (from_position, store_id))
 
     def content(self, position: Position) -> bytes | None:
         row = self._one("SELECT content FROM contents WHERE position = ?", position)

@@ -39,8 +39,8 @@ CREATE TABLE snapshots (
     PRIMARY KEY (originator_id, originator_version)
 ) WITHOUT ROWID;
 CREATE TABLE stores (
-    store_id TEXT NOT NULL,
-    from_position INTEGER NOT NULL                      -- transaction ids from here on are made with it
+    from_position INTEGER PRIMARY KEY,                  -- transaction ids from here on are made with it
+    store_id TEXT NOT NULL UNIQUE
 );
 """
 

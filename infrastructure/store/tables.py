@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from application.ports import Watch
 from domain.ids import Position, StreamId, TransactionId
 from infrastructure.store.records import Record
 
@@ -17,7 +18,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A read-model table: its columns, the first `keys` of which are its primary key."""
+    """A table that is read and written by whole rows; the first `keys` of its columns are its primary key."""
 
     name: str
     columns: tuple[str, ...]
@@ -62,6 +63,12 @@ INTERACTIONS: Final = Table(
     "interactions", ("key", "turn_id", "request_id", "version", "state", "content"), 3
 )
 
+SUBSCRIPTIONS: Final = Table("subscriptions", ("name", "after"), 1)
+LANES: Final = Table("lanes", ("name", "room", "position", "attempts", "error", "at"), 2)
+COMMANDS: Final = Table("commands", ("key", "stream", "digest", "answer", "position", "expires_at"), 1)
+
+OPERATIONS: Final = (SUBSCRIPTIONS, LANES, COMMANDS)
+"""What is kept beside the log and cannot be made from it; the outbox can."""
 READ_MODELS: Final = (SESSIONS, SESSION_CONTENTS, TURNS, MESSAGES, PARTS, INTERACTIONS)
 
 
@@ -143,6 +150,12 @@ class Tables(Protocol):
     def end(self) -> Position:
         """The last position that was given to an event; 0 when none was."""
 
+    def stores(self) -> Sequence[tuple[int, str]]:
+        """Which store ids transaction ids were made with, each from a position on; the last one counts."""
+
+    def put_store(self, from_position: int, store_id: str) -> None:
+        """Make transaction ids with a store id from a position on, and no longer from another one."""
+
     def content(self, position: Position) -> bytes | None:
         """The content of one event; None when it has none or it was erased."""
 
@@ -218,7 +231,7 @@ class Tables(Protocol):
     def rooms_of(self, session: str) -> Sequence[str]: ...
 
     def rows(self, table: Table) -> Iterator[Row]:
-        """Every row of a table in the order of its key, for comparing."""
+        """Every row of a table in the order of its key, for comparing and copying."""
 
     def shadow(self, name: str = "") -> "Tables":
         """This transaction with other, empty read models: beside the live ones; temporary without a name."""
@@ -272,5 +285,8 @@ class Database(Protocol):
 
     def read(self) -> AbstractContextManager[Tables]:
         """One consistent view."""
+
+    def watch(self) -> Watch:
+        """Something to wait with for commits of any process."""
 
     def close(self) -> None: ...

@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import reduce
+from itertools import islice
 from typing import Final, cast
 
 from application.ports import CommandKey, Remembered
@@ -14,7 +16,7 @@ from infrastructure.store.codec import pack
 from infrastructure.store.kept import Staged
 from infrastructure.store.records import unseal
 from infrastructure.store.rows import StoredRows, session_of, session_state
-from infrastructure.store.tables import Head, Tables
+from infrastructure.store.tables import Head, StoredRecord, Tables
 
 SNAPSHOT_MEANING: Final = 1
 """Raise it when a field of the state comes to mean something else; a field's coming or going shows itself."""
@@ -34,9 +36,22 @@ def load_state(tables: Tables, room: RoomId, session: SessionId, known: Session 
     stream = session_stream(room, session)
     state = known or _snapshot(tables, stream) or Session(room=room, session=session)
     for stored in tables.stream(stream, state.version):
-        opened = unseal(stored.record.topic, stored.record.facts)
-        state = evolve(state, cast("SessionEvent", opened.event), opened.envelope.recorded_at)
+        state = _evolved(state, stored)
     return state
+
+
+def state_before(tables: Tables, room: RoomId, session: SessionId, version: int) -> Session:
+    """The state as it was before a version, from the log alone."""
+    state = Session(room=room, session=session)
+    if version > 1:
+        stored = tables.stream(session_stream(room, session))
+        state = reduce(_evolved, islice(stored, version - 1), state)
+    return state
+
+
+def _evolved(state: Session, stored: StoredRecord) -> Session:
+    opened = unseal(stored.record.topic, stored.record.facts)
+    return evolve(state, cast("SessionEvent", opened.event), opened.envelope.recorded_at)
 
 
 def _snapshot(tables: Tables, stream: StreamId) -> Session | None:

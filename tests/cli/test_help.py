@@ -24,6 +24,8 @@ VERBS = [
     "purge",
     "rebuild",
     "verify",
+    "backup",
+    "copy",
 ]
 
 

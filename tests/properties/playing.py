@@ -89,14 +89,14 @@ class Picture:
 
 def _of_memory(database: MemoryDatabase) -> Picture:
     data = database._data
-    kept = (data.contents, data.heads, data.outbox, data.commands, data.snapshots)
+    kept = (data.contents, data.heads, data.outbox, data.stores, data.snapshots)
     tables: dict[str, Sequence[Any]] = {
         "stored_events": [*data.records],
         "recorder": [*data.recorder._stored_events],
         "kept": [dict(one) for one in kept],
-        "deliveries": [dict(data.subscriptions), dict(data.lanes)],
     }
-    models = {name: [rows[keys] for keys in sorted(rows)] for name, rows in data.models.items()}
+    tabled = data.operations | data.models
+    models = {name: [rows[keys] for keys in sorted(rows)] for name, rows in tabled.items()}
     return Picture(tables | models)
 
 

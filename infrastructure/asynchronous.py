@@ -1,0 +1,222 @@
+"""The ledger for asyncio: no call of it reads or writes the store on the event loop."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+from application import commands
+from application.commands import Command, R
+from application.ledger import Ledger
+from application.ports import Observer, OutboxEntry, StoredEvent, Verification
+from application.views import MessagePage, MessageReply, Reply, SessionSummary, SessionView, StateReply
+from domain.delta import CommittedDelta
+from domain.reports import MessageReport, StateReport
+from infrastructure.store.event_store import EventStore
+
+READERS_MAX: Final = 16
+"""Reads that run side by side; more wait for their turn."""
+PAGE_MAX: Final = 500
+"""Rows that are taken from a thread at once."""
+
+T = TypeVar("T")
+
+
+class AsyncLedger:
+    """What `Ledger` offers, each call to be awaited; made by `open_ledger_async`.
+
+    A report or command is checked at once, waits in the writer's queue without a thread of its own, and is
+    answered when it is durable. Raises what `Ledger` raises, and Overloaded when too many wait already. A
+    task that is cancelled while its command waits takes the command back; one that has begun is finished.
+
+    Observers are called by one thread behind the answers, so that a slow one delays no caller.
+    """
+
+    def __init__(self, ledger: Ledger, store: EventStore) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._readers = ThreadPoolExecutor(READERS_MAX, "reprise-reader")
+        self._observers = ThreadPoolExecutor(1, "reprise-observer")
+        self._is_notifying = False
+        self._is_closed = False
+
+    # Reports and commands.
+
+    async def report_state(
+        self,
+        report: Mapping[str, Any] | StateReport,
+        *,
+        room: str = "",
+        session: str = "",
+        command_id: str = "",
+        caller: str = "",
+    ) -> StateReply:
+        """See `Ledger.report_state`."""
+        return await self._do(commands.report_state(report, room, session, command_id, caller))
+
+    async def report_messages(
+        self,
+        report: Mapping[str, Any] | MessageReport,
+        *,
+        room: str = "",
+        session: str = "",
+        command_id: str = "",
+        caller: str = "",
+    ) -> MessageReply:
+        """See `Ledger.report_messages`."""
+        return await self._do(commands.report_messages(report, room, session, command_id, caller))
+
+    async def answer(
+        self,
+        room: str,
+        session: str,
+        turn: str,
+        request: str,
+        output: Mapping[str, Any],
+        *,
+        command_id: str = "",
+    ) -> Reply:
+        """See `Ledger.answer`."""
+        return await self._do(commands.answer(room, session, turn, request, output, command_id))
+
+    async def request_cancel(self, room: str, session: str, turn: str, *, command_id: str = "") -> Reply:
+        """See `Ledger.request_cancel`."""
+        return await self._do(commands.request_cancel(room, session, turn, command_id))
+
+    async def set_title(self, room: str, session: str, title: str, *, command_id: str = "") -> Reply:
+        """See `Ledger.set_title`."""
+        return await self._do(commands.set_title(room, session, title, command_id))
+
+    async def set_settings(
+        self, room: str, session: str, settings: Mapping[str, Any], *, command_id: str = ""
+    ) -> Reply:
+        """See `Ledger.set_settings`."""
+        return await self._do(commands.set_settings(room, session, settings, command_id))
+
+    async def set_pin(self, room: str, session: str, *, pinned: bool, command_id: str = "") -> Reply:
+        """See `Ledger.set_pin`."""
+        return await self._do(commands.set_pin(room, session, command_id, pinned=pinned))
+
+    async def delete(self, room: str, session: str, *, command_id: str = "") -> Reply:
+        """See `Ledger.delete`."""
+        return await self._do(commands.delete(room, session, command_id))
+
+    async def restore(self, room: str, session: str, *, command_id: str = "") -> Reply:
+        """See `Ledger.restore`."""
+        return await self._do(commands.restore(room, session, command_id))
+
+    async def purge(self, room: str, session: str, *, command_id: str = "") -> Reply:
+        """See `Ledger.purge`."""
+        return await self._do(commands.purge(room, session, command_id))
+
+    async def settle(self, room: str) -> tuple[Reply, ...]:
+        """See `Ledger.settle`; its observers are called before it returns."""
+        return await self._read(self._ledger.settle, room)
+
+    # Reading.
+
+    async def session(self, room: str, session: str) -> SessionView | None:
+        """See `Ledger.session`."""
+        return await self._read(self._ledger.session, room, session)
+
+    async def sessions(self, room: str | None = None, *, deleted: bool = False) -> tuple[SessionSummary, ...]:
+        """See `Ledger.sessions`."""
+        return await self._read(lambda: self._ledger.sessions(room, deleted=deleted))
+
+    async def messages(
+        self, room: str, session: str, after: int = 0, limit: int = 100, *, before: int | None = None
+    ) -> MessagePage:
+        """See `Ledger.messages`."""
+        return await self._read(lambda: self._ledger.messages(room, session, after, limit, before=before))
+
+    async def room_of(self, session: str) -> str:
+        """See `Ledger.room_of`."""
+        return await self._read(self._ledger.room_of, session)
+
+    def events(self, room: str, session: str, after: int = 0) -> AsyncIterator[StoredEvent]:
+        """See `Ledger.events`."""
+        return self._pages(self._ledger.events(room, session, after))
+
+    def deltas(self, after: int = 0) -> AsyncIterator[CommittedDelta]:
+        """See `Ledger.deltas`."""
+        return self._pages(self._ledger.deltas(after))
+
+    async def follow(self, after: int = 0) -> AsyncIterator[CommittedDelta]:
+        """See `Ledger.follow`; cancel the task that iterates to stop."""
+        following = await self._read(self._ledger.follow, after)
+        thread = ThreadPoolExecutor(1, "reprise-follower")
+        loop = asyncio.get_running_loop()
+        try:
+            while page := await loop.run_in_executor(thread, following.page):
+                for delta in page:
+                    yield delta
+        finally:
+            following.stop()
+            thread.submit(following.close)
+            thread.shutdown(wait=False)
+
+    # Deliveries.
+
+    async def subscribe(self, observer: Observer, name: str, after: int | None = None) -> None:
+        """See `Ledger.subscribe`; the observer is called on a thread of its own, not on the event loop."""
+        await self._observe(lambda: self._ledger.subscribe(observer, name, after))
+
+    async def redeliver(self, name: str, transaction: str = "") -> int:
+        """See `Ledger.redeliver`."""
+        return await self._observe(lambda: self._ledger.redeliver(name, transaction))
+
+    def outbox(self, *, pending: bool = False) -> AsyncIterator[OutboxEntry]:
+        """See `Ledger.outbox`."""
+        return self._pages(self._ledger.outbox(pending=pending))
+
+    # Operation.
+
+    async def rebuild(self) -> int:
+        """See `Ledger.rebuild`."""
+        return await self._read(self._ledger.rebuild)
+
+    async def verify(self) -> Verification:
+        """See `Ledger.verify`."""
+        return await self._read(self._ledger.verify)
+
+    async def close(self) -> None:
+        """Answer every command that was taken, hand over what was committed, and let the store go."""
+        if not self._is_closed:
+            self._is_closed = True
+            await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._store.finish()
+        self._observers.submit(self._ledger.delivery.notify).result()
+        self._observers.shutdown()
+        self._readers.shutdown()
+        self._ledger.close()
+
+    # How it stays off the event loop.
+
+    async def _do(self, command: Command[R]) -> R:
+        decide = command.decide(self._ledger.clock.now_ms)
+        committed = await asyncio.wrap_future(self._store.enqueue(decide))
+        if committed.delta and self._ledger.delivery.has_observers and not self._is_notifying:
+            self._is_notifying = True
+            self._observers.submit(self._notify)
+        return command.reply(committed)
+
+    def _notify(self) -> None:
+        self._is_notifying = False  # What is committed from here on asks for another call.
+        self._ledger.delivery.notify()
+
+    async def _read(self, call: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, call, *arguments)
+
+    async def _observe(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._observers, call)
+
+    async def _pages(self, rows: Iterator[T]) -> AsyncIterator[T]:
+        def page() -> list[T]:
+            return list(islice(rows, PAGE_MAX))
+
+        while read := await self._read(page):
+            for row in read:
+                yield row
