@@ -57,7 +57,8 @@ class TranscriptFile:
     """What a file holds, and under which names it is imported."""
 
     transcript: Transcript
-    format: Format
+    kind: str
+    """Of its format."""
     import_id: str
     digest: str
     """SHA-256 of the bytes, in hex."""
@@ -149,7 +150,7 @@ def read_transcript(path: Path, format_: Format | None = None) -> TranscriptFile
     if transcript.damaged and not transcript.records:
         raise UnreadableTranscript(f"{path}: no transcript; not one line of it is a record")
     name = import_id(format_, path)
-    return TranscriptFile(transcript, format_, name, hashlib.sha256(data).hexdigest())
+    return TranscriptFile(transcript, format_.kind, name, hashlib.sha256(data).hexdigest())
 
 
 def import_id(format_: Format, path: Path) -> str:
