@@ -5,12 +5,15 @@ bounded by the largest of them.
 """
 
 import os
+import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 from infrastructure.transcripts.files import (
@@ -60,7 +63,7 @@ def read_all(files: Iterable[tuple[FoundFile, int]], *, redacts: bool) -> Iterat
         for found, _ in files:
             yield read(found, redacts=redacts)
         return
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_ignore_interrupts) as process:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_belong_to_parent) as process:
         try:
             yield from _ahead(process, files, redacts)
         finally:
@@ -93,8 +96,14 @@ def _read_there(path: str, kind: str, redacts: bool) -> Reading:
     return replace(done, found=FoundFile(done.found.path))
 
 
-def _ignore_interrupts() -> None:
-    """An interrupt is for the import, which ends this process when it is done."""
-    import signal
-
+def _belong_to_parent() -> None:
+    """An interrupt is for the import, which ends this process; when the import was killed, it ends itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None, "this runs in the reading process"
+
+    def end_with_parent() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    Thread(target=end_with_parent, name="reprise-orphan", daemon=True).start()

@@ -4,13 +4,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import long_session, one_caller, startup, transcripts
+from tests.benchmarks import folder, long_session, one_caller, startup, transcripts
 from tests.benchmarks.figures import Table
 
 BENCHMARKS = {
     "one_caller": one_caller.run,
     "long_session": long_session.run,
     "transcripts": transcripts.run,
+    "folder": folder.run,
     "startup": startup.run,
 }
 
