@@ -20,6 +20,7 @@ from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import Database
 
 SQLITE: Final = "sqlite:///"
+POSTGRES: Final = ("postgresql://", "postgres://")
 MEMORY: Final = "memory://"
 
 log = structlog.get_logger("reprise")
@@ -58,8 +59,9 @@ def open_ledger(
     clock: Clock | None = None,
     failures: ObserverFailures | None = None,
 ) -> Ledger:
-    """Open the ledger at `sqlite:///path/to/file.db`, making the file if there is none, or `memory://`.
+    """Open the ledger at `sqlite:///path/to/file.db`, `postgresql://user@host/database` or `memory://`.
 
+    A file or schema that is not there is made; `?schema=name` names another schema than `reprise`.
     Raises StoreError when the place cannot be used: StoreUnavailable, ForeignStore, NewerStore,
     DamagedStore or StoreBusy. A host's `participant` takes part in every commit.
     """
@@ -74,4 +76,20 @@ def _database(url: str) -> Database:
         return MemoryDatabase()
     if url.startswith(SQLITE) and len(url) > len(SQLITE):
         return SQLiteDatabase(Path(url.removeprefix(SQLITE)).expanduser())
-    raise StoreUnavailable(f"{url!r} names no store; give sqlite:///path/to/file.db or memory://")
+    if url.startswith(POSTGRES):
+        return _postgres(url)
+    raise StoreUnavailable(
+        "the address names no store; give sqlite:///path/to/file.db, postgresql://user@host/database"
+        " or memory://"
+    )
+
+
+def _postgres(url: str) -> Database:
+    """A store on a server, if what speaks to it is installed."""
+    try:
+        from infrastructure.store.postgres import PostgresDatabase
+    except ImportError as error:
+        raise StoreUnavailable(
+            f"a store on PostgreSQL needs more packages ({error}); install reprise[postgres]"
+        ) from error
+    return PostgresDatabase(url)

@@ -19,6 +19,7 @@ VARIABLES: Final[Mapping[str, str]] = {
 """The environment variables that are read, and what each is for."""
 
 SQLITE: Final = "sqlite:///"
+POSTGRES: Final = ("postgresql://", "postgres://")
 MEMORY: Final = "memory://"
 DATABASE_FILE: Final = "reprise.db"
 
@@ -31,15 +32,18 @@ def database_url(option: str | None) -> str:
     """Where the store is; a URL is not repeated in an error, because it may hold a password."""
     for source, url in (("--db", option), (DATABASE_URL, os.environ.get(DATABASE_URL))):
         if url and url.strip():
-            if url == MEMORY or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
+            if url == MEMORY or url.startswith(POSTGRES) or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
                 return url
-            raise BadSetting(f"{source} names no store; give {SQLITE}path/to/file.db or {MEMORY}")
+            raise BadSetting(
+                f"{source} names no store; give {SQLITE}path/to/file.db, {POSTGRES[0]}user@host/database"
+                f" or {MEMORY}"
+            )
     return f"{SQLITE}{default_database()}"
 
 
 def database_file(url: str) -> Path | None:
-    """The file that a store is in; None for one in memory."""
-    return None if url == MEMORY else Path(url.removeprefix(SQLITE)).expanduser()
+    """The file that a store is in; None for one in memory or on a server."""
+    return Path(url.removeprefix(SQLITE)).expanduser() if url.startswith(SQLITE) else None
 
 
 def default_database() -> Path:

@@ -14,6 +14,7 @@ from domain.event import Content
 from domain.ids import RoomId, SessionId, StreamId, session_stream
 from domain.session import Opened, SessionEvent, Titled
 from domain.work import Work
+from infrastructure.main import _database
 from infrastructure.store.event_store import EventStore
 from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.records import SALT_BYTES
@@ -110,6 +111,11 @@ def in_memory() -> Place:
 def in_file(path: Path) -> Place:
     """A place that keeps its store in a file."""
     return Place(lambda: SQLiteDatabase(path))
+
+
+def at(url: str) -> Place:
+    """A place that keeps its store where an address says."""
+    return Place(lambda: _database(url))
 
 
 def titled(title: str) -> Titled:
