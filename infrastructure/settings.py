@@ -32,7 +32,11 @@ def database_url(option: str | None) -> str:
     """Where the store is; a URL is not repeated in an error, because it may hold a password."""
     for source, url in (("--db", option), (DATABASE_URL, os.environ.get(DATABASE_URL))):
         if url and url.strip():
-            if url == MEMORY or url.startswith(POSTGRES) or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
+            if (
+                url == MEMORY
+                or url.startswith(POSTGRES)
+                or (url.startswith(SQLITE) and len(url) > len(SQLITE))
+            ):
                 return url
             raise BadSetting(
                 f"{source} names no store; give {SQLITE}path/to/file.db, {POSTGRES[0]}user@host/database"

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import RLock
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import psycopg
-from psycopg import Connection, errors
-from psycopg.rows import DictRow, TupleRow, tuple_row
+from psycopg import Connection
+from psycopg.rows import DictRow, tuple_row
 
 from domain.errors import (
     DamagedStore,
@@ -16,8 +16,8 @@ from domain.errors import (
     NewerStore,
     StoreError,
     StoreUnavailable,
-    VersionConflict,
 )
+from domain.ids import StreamId
 from infrastructure.store.postgres_connection import (
     Place,
     Readers,
@@ -31,16 +31,21 @@ from infrastructure.store.postgres_connection import (
     translated,
 )
 from infrastructure.store.postgres_schema import MIGRATIONS
-from infrastructure.store.postgres_tables import PostgresTables, Recorder
-from infrastructure.store.tables import TransactionLost
+from infrastructure.store.postgres_tables import PlacedEvent, PostgresTables, Recorder
+from infrastructure.store.tables import Head, TransactionLost
 
+HEADS_MAX: Final = 1_000
+"""Streams whose ends are remembered from one transaction to the next."""
 _BEGIN: Final = b"""
     BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
     LOCK TABLE writers_turn IN EXCLUSIVE MODE;
-    SELECT version FROM streams WHERE key = 0
+    SELECT (SELECT version FROM streams WHERE key = 0), (SELECT max(key) FROM streams)
 """
 """A writer has the lock before it reads, so that what it decides on cannot change."""
-_LOOK: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT version FROM streams WHERE key = 0"
+_LOOK: Final = b"""
+    BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+    SELECT (SELECT version FROM streams WHERE key = 0), (SELECT max(key) FROM streams)
+"""
 """A reader sees what was committed before its first statement, and nothing that came later."""
 _GIVEN_UP: Final = ("40001", "40P01")
 """Serialization failure and deadlock; under our lock only a host's own tables bring them about."""
@@ -62,6 +67,8 @@ class PostgresDatabase:
         self._writer = connection
         self._readers = Readers(self._place)
         self._turn = RLock()
+        self._heads: dict[int, dict[StreamId, Head | None]] = {}
+        """Ends of streams, by the position at which the log ended: they hold until something is appended."""
         self._is_writing = False
         self._is_closed = False
 
@@ -78,17 +85,21 @@ class PostgresDatabase:
             self._refuse_if_closed()
             if self._is_writing:
                 raise StoreError(f"{self._place.shown}: a decision may not write to the store it is made in")
-            connection, end = self._begin_writing()
-            tables = PostgresTables(connection, self.recorder, lambda: connection, end=end)
+            connection, ends = self._begin_writing()
+            heads = self._heads.pop(ends[0], {})
+            self._heads.clear()
+            tables = PostgresTables(connection, self.recorder, lambda: connection, ends=ends, heads=heads)
             self._is_writing, is_committing = True, False
             try:
+                yield tables
                 with connection.pipeline():
-                    yield tables
                     tables.finish()
                     is_committing = True
                     commit = connection.execute("COMMIT", prepare=False)
                 if commit.statusmessage != "COMMIT":
                     raise tables.failure or StoreError(f"{self._place.shown}: nothing was stored")
+                if len(heads) <= HEADS_MAX:
+                    self._heads[tables.end()] = heads
             except BaseException as error:
                 roll_back(connection)
                 if is_lost(connection, error) and is_committing and self._has_happened(tables.appended):
@@ -100,22 +111,23 @@ class PostgresDatabase:
             finally:
                 self._is_writing = False
 
-    def _begin_writing(self) -> tuple[Connection[DictRow], int]:
-        """Take the lock; the last position that was given."""
+    def _begin_writing(self) -> tuple[Connection[DictRow], tuple[int, int]]:
+        """Take the lock; the last position and the last key of a stream that were given."""
         for is_last in (False, True):
             if not is_usable(self._writer):
                 self._writer.close()
+                self._heads.clear()
                 self._writer = reconnect(self._place)
             connection = self._writer
             try:
-                return connection, _last_row(connection, _BEGIN)[0]
+                return connection, _ends(connection, _BEGIN)
             except BaseException as error:
                 roll_back(connection)
                 if is_last or not is_lost(connection, error):
                     raise
         raise AssertionError("not reached")
 
-    def _has_happened(self, appended: Sequence[Any] | None) -> bool:
+    def _has_happened(self, appended: PlacedEvent | None) -> bool:
         """Whether the log has the last event of a commit that was never answered.
 
         Looks under the lock, which the lost connection's transaction holds for as long as it lives.
@@ -126,7 +138,7 @@ class PostgresDatabase:
             connection, _ = self._begin_writing()
             try:
                 found = "SELECT 1 FROM stored_events WHERE notification_id = %s AND hash = %s"
-                return connection.execute(found, appended).fetchone() is not None
+                return connection.execute(found, (appended.position, appended.hash)).fetchone() is not None
             finally:
                 roll_back(connection)
         except psycopg.Error as error:
@@ -142,11 +154,6 @@ class PostgresDatabase:
         if not isinstance(error, psycopg.Error):
             return error
         first = tables.failure or error
-        if isinstance(first, errors.UniqueViolation) and first.diag.table_name == "stored_events":
-            assert tables.began is not None, "only what was appended is refused"
-            stream, version = tables.began
-            found = connection.execute("SELECT version FROM streams WHERE stream = %s", (stream,)).fetchone()
-            return VersionConflict(stream, version - 1, found["version"] if found else 0)
         if is_lost(connection, error) or first.sqlstate in _GIVEN_UP:
             return TransactionLost(f"{self._place.shown}: {reason_of(first)}; nothing was stored; try again")
         return first
@@ -158,20 +165,20 @@ class PostgresDatabase:
         """One consistent view, on a connection of its own."""
         with translated(self._place), ExitStack() as stack:
             self._refuse_if_closed()
-            connection = self._begin_reading(stack)
-            yield PostgresTables(connection, self.recorder, lambda: self._scratch(stack, connection))
+            connection, ends = self._begin_reading(stack)
+            yield PostgresTables(
+                connection, self.recorder, lambda: self._scratch(stack, connection), ends=ends
+            )
 
-    def _begin_reading(self, stack: ExitStack) -> Connection[DictRow]:
+    def _begin_reading(self, stack: ExitStack) -> tuple[Connection[DictRow], tuple[int, int]]:
         for is_last in (False, True):
             connection = stack.enter_context(self._readers.connection())
             try:
-                _last_row(connection, _LOOK)
+                return connection, _ends(connection, _LOOK)
             except psycopg.Error as error:
                 if is_last or not is_lost(connection, error):
                     raise
                 stack.close()
-            else:
-                return connection
         raise AssertionError("not reached")
 
     def _scratch(self, stack: ExitStack, reader: Connection[DictRow]) -> Connection[DictRow]:
@@ -181,7 +188,6 @@ class PostgresDatabase:
         connection = stack.enter_context(self._readers.connection())
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot['name']}'")
-        stack.enter_context(connection.pipeline())
         return connection
 
     def _refuse_if_closed(self) -> None:
@@ -195,15 +201,15 @@ class PostgresDatabase:
             self._writer.close()
 
 
-def _last_row(connection: Connection[DictRow], statements: bytes) -> TupleRow:
-    """Run statements in one go; the row that the last of them finds."""
+def _ends(connection: Connection[DictRow], statements: bytes) -> tuple[int, int]:
+    """Begin a transaction; the last position and the last key of a stream that it finds."""
     cursor = connection.cursor(row_factory=tuple_row)
     cursor.execute(statements, prepare=False)
     cursor.set_result(-1)
     row = cursor.fetchone()
-    if row is None:
+    if row is None or row[0] is None:
         raise DamagedStore("the store has lost the row that counts its positions; restore a backup")
-    return row
+    return row[0], row[1]
 
 
 # Set-up.
@@ -248,9 +254,12 @@ def _refuse_foreign(connection: Connection[DictRow], place: Place, version: int 
             f"{place.shown}: the store has schema {version}, this release knows up to {newest};"
             " use a newer release"
         )
-    if version is None and connection.execute(
-        "SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(%s) LIMIT 1", (place.quoted,)
-    ).fetchone():
+    if (
+        version is None
+        and connection.execute(
+            "SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(%s) LIMIT 1", (place.quoted,)
+        ).fetchone()
+    ):
         raise ForeignStore(
             f"{place.shown}: this schema was made by another program; name another one with ?schema="
         )

@@ -187,9 +187,7 @@ def connect(place: Place) -> Connection[DictRow]:
     except psycopg.Error as error:
         raise _NoConnection(reason_of(error)) from None  # Its details repeat the address.
     connection.prepared_max = STATEMENTS_MAX
-    connection.execute(
-        _SESSION, (place.quoted, f"{LOCK_TIMEOUT_S}s", f"{IDLE_TIMEOUT_S}s"), prepare=False
-    )
+    connection.execute(_SESSION, (place.quoted, f"{LOCK_TIMEOUT_S}s", f"{IDLE_TIMEOUT_S}s"), prepare=False)
     return connection
 
 

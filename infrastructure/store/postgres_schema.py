@@ -159,5 +159,21 @@ CREATE UNIQUE INDEX interactions_by_id ON interactions (key, request_id, md5(tur
 """A row of an index has room for one id of 512 characters, and not for two."""
 
 
+TEXT_COLUMNS: Final = frozenset(
+    (
+        "room",
+        "session",
+        "state",
+        "root_session",
+        "provider_session_id",
+        "usage",
+        "content",
+        "turn_id",
+        "message_id",
+        "request_id",
+    )
+)
+"""The columns of the read models that are text; the others are numbers."""
+
 MIGRATIONS: Final = (LOCK + LOG + OPERATIONS + READ_MODELS,)
 """Statements that lift a store from version n to n + 1 (`store_schema`); the first makes it."""

@@ -1,6 +1,6 @@
 """One transaction on a PostgreSQL schema: the library's recorder, and our tables beside it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -12,9 +12,10 @@ from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastor
 from psycopg import Connection, Cursor
 from psycopg.rows import DictRow, TupleRow, tuple_row
 
-from domain.errors import StoreBusy
+from domain.errors import StoreBusy, VersionConflict
 from domain.ids import Position, RoomId, SessionId, StreamId, TransactionId, session_stream
 from infrastructure.store.postgres_connection import Place, connect
+from infrastructure.store.postgres_schema import TEXT_COLUMNS
 from infrastructure.store.records import Record
 from infrastructure.store.tables import (
     CLOCKS,
@@ -75,6 +76,19 @@ class PlacedEvent(StoredEvent):
     hash: bytes
 
 
+def _event_row(stored: StoredEvent) -> Row:
+    assert isinstance(stored, PlacedEvent)
+    return (
+        stored.position,
+        stored.originator_id,
+        stored.originator_version,
+        stored.topic,
+        stored.state,
+        stored.previous_hash,
+        stored.hash,
+    )
+
+
 class Recorder(PostgresApplicationRecorder):
     """The library's recorder over a table whose positions are counted, not drawn from a sequence.
 
@@ -91,20 +105,7 @@ class Recorder(PostgresApplicationRecorder):
         self, curs: Cursor[Any], stored_events: Sequence[StoredEvent], **_: Any
     ) -> None:
         """Store events; the lock is held already, since they were decided under it."""
-        for stored in stored_events:
-            assert isinstance(stored, PlacedEvent)
-            curs.execute(
-                "INSERT INTO stored_events VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                (
-                    stored.position,
-                    stored.originator_id,
-                    stored.originator_version,
-                    stored.topic,
-                    stored.state,
-                    stored.previous_hash,
-                    stored.hash,
-                ),
-            )
+        curs.execute(_INSERT_EVENTS, _columns_of(map(_event_row, stored_events)))
 
     def notify(self, cursor: Cursor[Any]) -> None:
         """Wake whoever tails the log, once the transaction has committed."""
@@ -119,7 +120,6 @@ _WITH_CONTENT = (
     " LEFT JOIN contents c ON c.position = e.notification_id"
 )
 _WITHOUT = f"SELECT {_EVENT}, NULL::bytea, NULL::bytea FROM stored_events e"
-_OUTBOX = "SELECT transaction_id, room, first_position, position, recorded_at, delta FROM outbox"
 
 
 def _stored(row: Row) -> StoredRecord:
@@ -147,28 +147,63 @@ def _get_statement(prefix: str, table: Table) -> str:
     return f"SELECT {_columns(table)} FROM {prefix}{table.name} WHERE {keys}"
 
 
+def _columns_of(rows: Iterable[Row]) -> list[list[Any]]:
+    """Rows as the arrays of their columns, which one statement takes in."""
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _arrays(*types: str) -> str:
+    """A table of parameters, one array for each column."""
+    return "unnest(" + ", ".join(f"%b::{one}[]" for one in types) + ")"
+
+
+def _array_types(columns: Sequence[str]) -> list[str]:
+    return ["text" if column in TEXT_COLUMNS else "bigint" for column in columns]
+
+
+def _changes(columns: Sequence[str]) -> str:
+    return ", ".join(f"{column} = excluded.{column}" for column in columns)
+
+
 @cache
 def _put_statement(prefix: str, table: Table) -> str:
-    rest = table.columns[table.keys :]
-    keys = (
-        "key, request_id, md5(turn_id)" if table is INTERACTIONS else ", ".join(table.columns[: table.keys])
-    )
-    changes = ", ".join(f"{column} = excluded.{column}" for column in rest)
-    marks = ", ".join(["%s"] * len(table.columns))
+    columns = table.columns
+    # As the table's unique index has it.
+    keys = "key, request_id, md5(turn_id)" if table is INTERACTIONS else ", ".join(columns[: table.keys])
     return (
-        f"INSERT INTO {prefix}{table.name} ({_columns(table)}) VALUES ({marks})"
-        f" ON CONFLICT ({keys}) DO UPDATE SET {changes}"
+        f"INSERT INTO {prefix}{table.name} ({_columns(table)})"
+        f" SELECT * FROM {_arrays(*_array_types(columns))}"
+        f" ON CONFLICT ({keys}) DO UPDATE SET {_changes(columns[table.keys :])}"
     )
 
 
 @cache
 def _clocks_statement(prefix: str) -> str:
-    changes = ", ".join(f"{column} = %s" for column in CLOCKS)
-    return f"UPDATE {prefix}sessions SET {changes} WHERE key = %s"
+    changes = ", ".join(f"{column} = c.{column}" for column in CLOCKS)
+    names = ", ".join(("key", *CLOCKS))
+    arrays = _arrays(*_array_types(("key", *CLOCKS)))
+    return f"UPDATE {prefix}sessions s SET {changes} FROM {arrays} AS c({names}) WHERE s.key = c.key"
 
 
-def _outbox_row(row: Row) -> OutboxRow:
-    return OutboxRow(TransactionId(row[0]), row[1], Position(row[2]), Position(row[3]), row[4], row[5])
+_INSERT_EVENTS: Final = "INSERT INTO stored_events SELECT * FROM " + _arrays(
+    "bigint", "text", "bigint", "text", "bytea", "bytea", "bytea"
+)
+_INSERT_CONTENTS: Final = "INSERT INTO contents SELECT * FROM " + _arrays("bigint", "bytea", "bytea")
+_PUT_HEADS: Final = (
+    "INSERT INTO streams (key, stream, version, hash) SELECT * FROM "
+    + _arrays("bigint", "text", "bigint", "bytea")
+    + " ON CONFLICT (key) DO UPDATE SET version = excluded.version, hash = excluded.hash"
+)
+_INSERT_OUTBOX: Final = (
+    "INSERT INTO outbox (transaction_id, room, first_position, position, recorded_at, delta) SELECT * FROM "
+    + _arrays("text", "text", "bigint", "bigint", "bigint", "text")
+)
+_PUT_COMMANDS: Final = (
+    "INSERT INTO commands (key, stream, digest, answer, position, expires_at) SELECT * FROM "
+    + _arrays("text", "text", "text", "text", "bigint", "bigint")
+    + " ON CONFLICT (key) DO UPDATE SET "
+    + _changes(("stream", "digest", "answer", "position", "expires_at"))
+)
 
 
 def _storable(text: str) -> str:
@@ -177,7 +212,11 @@ def _storable(text: str) -> str:
 
 
 class PostgresTables:
-    """One transaction on the schema. Statements stand where they are used."""
+    """One transaction on the schema. Statements stand where they are used.
+
+    What a commit stores is gathered and written with a statement for each table, before the commit or before
+    a question whose answer may depend on it: each statement is a message to the server and back.
+    """
 
     def __init__(
         self,
@@ -185,94 +224,143 @@ class PostgresTables:
         recorder: Recorder,
         scratch: Callable[[], Connection[DictRow]],
         *,
-        end: int | None = None,
+        ends: tuple[int, int] = (0, 0),
+        heads: dict[StreamId, Head | None] | None = None,
         prefix: str = "",
     ) -> None:
         self._db = connection
         self._recorder = recorder
         self._scratch = scratch
         """A connection that sees what this one does, and may make temporary tables."""
-        self._end = end
-        """The last position that was given, while it cannot change; None in a transaction that reads."""
+        self._end, self._last_key = ends
+        """The last position and the last key of a stream that were given."""
         self._prefix = prefix
-        self.began: tuple[StreamId, int] | None = None
-        """Stream and version of the first event that was appended."""
-        self.appended: Row | None = None
-        """Position and hash of the last event that was appended."""
+        self._beside: list[PostgresTables] = []
+        """The same transaction with other read models."""
+        self.appended: PlacedEvent | None = None
+        """The last event that was appended."""
         self.failure: psycopg.Error | None = None
         """What failed first, and the transaction with it."""
+        self.heads_known: dict[StreamId, Head | None] = {} if heads is None else heads
+        """Ends of streams as they are in this transaction."""
+        self._events: list[PlacedEvent] = []
+        self._contents: list[Row] = []
+        self._moved: dict[StreamId, Head] = {}
+        self._outbox: list[Row] = []
+        self._commands: dict[str, Row] = {}
+        self._rows: dict[Table, dict[Row, Row]] = {table: {} for table in READ_MODELS}
+        self._clocks: dict[int, Row] = {}
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         """Run a host's own statement in the transaction, with %s for its parameters; it reads nothing."""
         refuse_transaction_control(statement)
-        self._run(statement, parameters or None).nextset()  # Waits, so that a failure is this statement's.
+        self.flush()
+        self._run(statement, parameters or None)
 
     def _run(self, statement: str, parameters: Sequence[Any] | None) -> Cursor[TupleRow]:
         cursor = self._cursor()
-        with self._noting_failure():
+        try:
             cursor.execute(statement.encode(), parameters)
+        except psycopg.Error as error:
+            self.failure = self.failure or error
+            raise
         return cursor
 
     def _cursor(self) -> Cursor[TupleRow]:
         return self._db.cursor(row_factory=tuple_row, binary=True)
 
-    @contextmanager
-    def _noting_failure(self) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            self.failure = self.failure or error
-            raise
-
     def _all(self, statement: str, *parameters: Any) -> list[Row]:
-        cursor = self._run(statement, parameters)
-        with self._noting_failure():
-            return cursor.fetchall()
+        return self._run(statement, parameters).fetchall()
 
     def _one(self, statement: str, *parameters: Any) -> Row | None:
-        cursor = self._run(statement, parameters)
-        with self._noting_failure():
-            return cursor.fetchone()
+        return self._run(statement, parameters).fetchone()
 
     def _do(self, statement: str, *parameters: Any) -> None:
-        """Run a statement whose failure shows with the next answer, or with the commit."""
         self._run(statement, parameters)
+
+    # What was gathered.
+
+    def flush(self) -> None:
+        """Write what was gathered, without waiting for one answer before the next statement."""
+        if self._events or self._moved or self._commands or self._clocks or any(self._rows.values()):
+            with self._db.pipeline():
+                self.write_gathered()
+
+    def write_gathered(self) -> None:
+        """Send what was gathered, on a connection in pipeline mode."""
+        if self._events:
+            cursor = self._cursor()
+            self._recorder._insert_stored_events(cursor, self._events)  # noqa: SLF001 - the library's seam
+        self._write(_INSERT_CONTENTS, self._contents)
+        self._write(_PUT_HEADS, [(h.key, stream, h.version, h.hash) for stream, h in self._moved.items()])
+        self._write(_INSERT_OUTBOX, self._outbox)
+        self._write(_PUT_COMMANDS, list(self._commands.values()))
+        for table, rows in self._rows.items():
+            self._write(_put_statement(self._prefix, table), list(rows.values()))
+            rows.clear()
+        self._write(_clocks_statement(self._prefix), [(key, *row) for key, row in self._clocks.items()])
+        for gathered in (
+            self._events,
+            self._contents,
+            self._moved,
+            self._outbox,
+            self._commands,
+            self._clocks,
+        ):
+            gathered.clear()
+
+    def _write(self, statement: str, rows: Sequence[Row]) -> None:
+        if rows:
+            self._run(statement, _columns_of(rows))
+
+    def finish(self) -> None:
+        """What comes last before the commit: the position that was given last, and a word to who waits."""
+        for tables in (self, *self._beside):
+            tables.write_gathered()
+        if self.appended:
+            self._do("UPDATE streams SET version = %s WHERE key = 0", self.appended.position)
+            self._recorder.notify(self._cursor())
 
     # The log.
 
     def head(self, stream: StreamId) -> Head | None:
-        row = self._one("SELECT key, version, hash FROM streams WHERE stream = %s", stream)
-        return Head(*row) if row else None
+        if stream not in self.heads_known:
+            row = self._one("SELECT key, version, hash FROM streams WHERE stream = %s", stream)
+            self.heads_known[stream] = Head(*row) if row else None
+        return self.heads_known[stream]
 
     def append(self, records: Sequence[Record]) -> Sequence[Position]:
-        assert self._end is not None, "only a writing transaction appends"
-        positions = [Position(self._end + number) for number in range(1, len(records) + 1)]
-        events = [
-            PlacedEvent(
-                one.stream, one.version, one.topic, one.facts, position, one.previous_hash, one.hash
+        positions = []
+        for record in records:
+            head = self.head(record.stream)
+            current = head.version if head else 0
+            if record.version != current + 1:
+                raise VersionConflict(record.stream, record.version - 1, current)
+            if head is None:
+                self._last_key += 1
+            key = head.key if head else self._last_key
+            self.heads_known[record.stream] = self._moved[record.stream] = Head(
+                key, record.version, record.hash
             )
-            for position, one in zip(positions, records, strict=True)
-        ]
-        self.began = self.began or (records[0].stream, records[0].version)
-        with self._noting_failure():
-            self._recorder._insert_stored_events(self._cursor(), events)  # noqa: SLF001 - the library's seam
-        self.appended, self._end = (positions[-1], records[-1].hash), positions[-1]
-        for position, record in zip(positions, records, strict=True):
+            self._end += 1
+            self.appended = PlacedEvent(
+                record.stream,
+                record.version,
+                record.topic,
+                record.facts,
+                self._end,
+                record.previous_hash,
+                record.hash,
+            )
+            self._events.append(self.appended)
             if record.content is not None:
-                self._do("INSERT INTO contents VALUES (%s, %s, %s)", position, record.salt, record.content)
-        for last in {record.stream: record for record in records}.values():
-            self._do(
-                "INSERT INTO streams (key, stream, version, hash)"
-                " SELECT max(key) + 1, %s, %s, %s FROM streams"
-                " ON CONFLICT (stream) DO UPDATE SET version = excluded.version, hash = excluded.hash",
-                last.stream,
-                last.version,
-                last.hash,
-            )
+                self._contents.append((self._end, record.salt, record.content))
+            positions.append(Position(self._end))
         return positions
 
     def _pages(self, statement: str, *before: Any, after: int, key: int) -> Iterator[Row]:
         """A long answer, page by page; `key` is the column that goes on where a page ended."""
+        self.flush()
         while page := self._all(statement, *before, after, PAGE_ROWS):
             yield from page
             if len(page) < PAGE_ROWS:
@@ -299,6 +387,7 @@ class PostgresTables:
         return map(_stored, rows)
 
     def heads(self) -> Iterator[tuple[StreamId, Head]]:
+        self.flush()
         after = ""
         while page := self._all(
             "SELECT stream, key, version, hash FROM streams WHERE key > 0 AND stream > %s"
@@ -310,16 +399,15 @@ class PostgresTables:
             after = page[-1][0]
 
     def end(self) -> Position:
-        if self._end is not None:
-            return Position(self._end)
-        row = self._one("SELECT version FROM streams WHERE key = 0")
-        return Position(row[0] if row else 0)
+        return Position(self._end)
 
     def content(self, position: Position) -> bytes | None:
+        self.flush()
         row = self._one("SELECT content FROM contents WHERE position = %s", position)
         return row[0] if row else None
 
     def erase(self, stream: StreamId) -> None:
+        self.flush()
         self._do(
             "DELETE FROM contents c USING stored_events e"
             " WHERE e.notification_id = c.position AND e.originator_id = %s",
@@ -329,55 +417,55 @@ class PostgresTables:
     # The outbox and what is remembered.
 
     def put_outbox(self, row: OutboxRow) -> None:
-        self._do(
-            "INSERT INTO outbox (position, first_position, transaction_id, room, recorded_at, delta)"
-            " VALUES (%s, %s, %s, %s, %s, %s)",
-            row.last_position,
-            row.first_position,
-            row.transaction,
-            row.room,
-            row.recorded_at,
-            row.delta,
+        self._outbox.append(
+            (
+                row.transaction,
+                row.room,
+                row.first_position,
+                row.last_position,
+                row.recorded_at,
+                row.delta,
+            )
         )
 
+    def _outbox_rows(self, rest: str, *parameters: Any) -> list[OutboxRow]:
+        self.flush()
+        rows = self._all(
+            "SELECT o.transaction_id, o.room, o.first_position, o.position, o.recorded_at, o.delta"
+            f" FROM outbox o {rest}",
+            *parameters,
+        )
+        return [
+            OutboxRow(TransactionId(row[0]), row[1], Position(row[2]), Position(row[3]), row[4], row[5])
+            for row in rows
+        ]
+
     def outbox(self, after: int = 0, limit: int = 1_000) -> Sequence[OutboxRow]:
-        rows = self._all(f"{_OUTBOX} WHERE position > %s ORDER BY position LIMIT %s", after, limit)
-        return [_outbox_row(row) for row in rows]
+        return self._outbox_rows("WHERE position > %s ORDER BY position LIMIT %s", after, limit)
 
     def outbox_at(self, position: int) -> OutboxRow | None:
-        row = self._one(f"{_OUTBOX} WHERE position = %s", position)
-        return _outbox_row(row) if row else None
+        return next(iter(self._outbox_rows("WHERE position = %s", position)), None)
 
     def outbox_row(self, transaction: TransactionId) -> OutboxRow | None:
-        row = self._one(f"{_OUTBOX} WHERE transaction_id = %s ORDER BY position DESC LIMIT 1", transaction)
-        return _outbox_row(row) if row else None
+        found = self._outbox_rows("WHERE transaction_id = %s ORDER BY position DESC LIMIT 1", transaction)
+        return next(iter(found), None)
 
     def remembered(self, key: str, now: int) -> Answered | None:
+        if key in self._commands:
+            self.flush()
         row = self._one(
             "SELECT digest, answer, position FROM commands WHERE key = %s AND expires_at > %s", key, now
         )
         return Answered(*row) if row else None
 
     def remember(self, key: str, stream: StreamId, said: Answered, now: int, expires_at: int) -> None:
-        self._do(
-            "DELETE FROM commands WHERE key IN (SELECT key FROM commands WHERE expires_at <= %s LIMIT %s)",
-            now,
-            FORGET_ROWS_MAX,
-        )
-        self._do(
-            "INSERT INTO commands (key, stream, digest, answer, position, expires_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s)"
-            " ON CONFLICT (key) DO UPDATE SET stream = excluded.stream, digest = excluded.digest,"
-            " answer = excluded.answer, position = excluded.position, expires_at = excluded.expires_at",
-            key,
-            stream,
-            said.digest,
-            said.answer,
-            said.position,
-            expires_at,
-        )
+        if not self._commands:
+            expired = "SELECT key FROM commands WHERE expires_at <= %s LIMIT %s"
+            self._do(f"DELETE FROM commands WHERE key IN ({expired})", now, FORGET_ROWS_MAX)
+        self._commands[key] = (key, stream, said.digest, said.answer, said.position, expires_at)
 
     def forget(self, stream: StreamId) -> None:
+        self.flush()
         self._do("DELETE FROM commands WHERE stream = %s", stream)
 
     # Snapshots.
@@ -406,17 +494,14 @@ class PostgresTables:
         return [row[0] for row in self._all("SELECT name FROM subscriptions ORDER BY name")]
 
     def pending(self, name: str, after: int, limit: int) -> Sequence[OutboxRow]:
-        rows = self._all(
-            "SELECT o.transaction_id, o.room, o.first_position, o.position, o.recorded_at, o.delta"
-            " FROM subscriptions s JOIN outbox o ON o.position > greatest(s.after, %s)"
+        return self._outbox_rows(
+            "JOIN subscriptions s ON s.name = %s AND o.position > greatest(s.after, %s)"
             " LEFT JOIN lanes l ON l.name = s.name AND l.room = o.room"
-            " WHERE s.name = %s AND o.position > coalesce(l.position, 0)"
-            " ORDER BY o.position LIMIT %s",
-            after,
+            " WHERE o.position > coalesce(l.position, 0) ORDER BY o.position LIMIT %s",
             name,
+            after,
             limit,
         )
-        return [_outbox_row(row) for row in rows]
 
     def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
         self._do(
@@ -439,21 +524,34 @@ class PostgresTables:
         return (row[0], row[1], row[2]) if row else None
 
     def outbox_end(self) -> int:
+        self.flush()
         row = self._one("SELECT max(position) FROM outbox")
         return (row and row[0]) or 0
 
     # Read models.
 
     def get(self, table: Table, *keys: Any) -> Row | None:
+        gathered = self._rows[table].get(keys)
+        if gathered is not None:
+            return gathered
+        if table is SESSIONS and keys[0] in self._clocks:
+            self.flush()
         return self._one(_get_statement(self._prefix, table), *keys)
 
     def put(self, table: Table, row: Row) -> None:
-        self._do(_put_statement(self._prefix, table), *row)
+        self._rows[table][row[: table.keys]] = row
+        if table is SESSIONS:
+            self._clocks.pop(row[0], None)
 
     def put_clocks(self, key: int, clocks: Row) -> None:
-        self._do(_clocks_statement(self._prefix), *clocks, key)
+        row = self._rows[SESSIONS].get((key,))
+        if row is None:
+            self._clocks[key] = clocks
+        else:
+            self._rows[SESSIONS][key,] = (*row[: -len(CLOCKS)], *clocks)
 
     def remove_session(self, key: int) -> None:
+        self.flush()
         for prefix in (self._prefix, *(f"{name}_" for name in self._shadows())):
             for table in READ_MODELS:
                 self._do(f"DELETE FROM {prefix}{table.name} WHERE key = %s", key)
@@ -470,6 +568,7 @@ class PostgresTables:
             )
 
     def _select(self, table: Table, rest: str, *parameters: Any) -> list[Row]:
+        self.flush()
         statement = f"SELECT {_columns(table)} FROM {self._prefix}{table.name} {rest}"
         return self._all(statement, *parameters)
 
@@ -509,9 +608,7 @@ class PostgresTables:
     def interactions(self, key: int, turn_id: str | None = None) -> Sequence[Row]:
         if turn_id is None:
             return self._select(INTERACTIONS, "WHERE key = %s ORDER BY turn_id, request_id", key)
-        return self._select(
-            INTERACTIONS, "WHERE key = %s AND turn_id = %s ORDER BY request_id", key, turn_id
-        )
+        return self._select(INTERACTIONS, "WHERE key = %s AND turn_id = %s ORDER BY request_id", key, turn_id)
 
     def open_tools(self, key: int, turn_id: str) -> Sequence[Row]:
         return self._select(
@@ -543,6 +640,7 @@ class PostgresTables:
         return self._select(PARTS, "WHERE key = %s AND message_id = %s ORDER BY position", key, message_id)
 
     def part_records(self, positions: Sequence[int]) -> Sequence[StoredRecord]:
+        self.flush()
         rows = self._all(
             f"{_WITH_CONTENT} WHERE e.notification_id = ANY(%s::bigint[]) ORDER BY e.notification_id",
             list(positions),
@@ -556,12 +654,11 @@ class PostgresTables:
             for table in READ_MODELS:
                 self._do(f"CREATE TABLE {_SHADOW}{name}_{table.name} (LIKE {table.name} INCLUDING ALL)")
             return self._with(f"{_SHADOW}{name}_")
-        scratch = self._with("pg_temp.checked_", self._scratch())
+        scratch = self._scratch()
         for table in READ_MODELS:
-            scratch._do(
-                f"CREATE TEMPORARY TABLE checked_{table.name} (LIKE {table.name} INCLUDING ALL) ON COMMIT DROP"
-            )
-        return scratch
+            like = f"(LIKE {table.name} INCLUDING ALL) ON COMMIT DROP"
+            scratch.execute(f"CREATE TEMPORARY TABLE checked_{table.name} {like}".encode())
+        return self._with("pg_temp.checked_", scratch)
 
     def reopen_shadow(self, name: str) -> "PostgresTables":
         if f"{_SHADOW}{name}" not in self._shadows():
@@ -570,6 +667,8 @@ class PostgresTables:
 
     def swap_shadow(self, name: str) -> None:
         """Change the live rows that differ, so that nobody waits who is reading them, nor sees half."""
+        for tables in (self, *self._beside):
+            tables.flush()
         for table in READ_MODELS:
             fresh = f"{_SHADOW}{name}_{table.name}"
             self._do(
@@ -595,12 +694,7 @@ class PostgresTables:
 
     def _with(self, prefix: str, connection: Connection[DictRow] | None = None) -> "PostgresTables":
         db = connection or self._db
-        return PostgresTables(db, self._recorder, self._scratch, end=self._end, prefix=prefix)
-
-    # The end of the transaction.
-
-    def finish(self) -> None:
-        """What comes last before the commit: the position that was given last, and a word to who waits."""
-        if self.appended:
-            self._do("UPDATE streams SET version = %s WHERE key = 0", self.appended[0])
-            self._recorder.notify(self._cursor())
+        other = PostgresTables(db, self._recorder, self._scratch, heads=self.heads_known, prefix=prefix)
+        if connection is None:
+            self._beside.append(other)
+        return other

@@ -286,7 +286,7 @@ T = TypeVar("T")
 
 
 class TransactionLost(StoreUnavailable):
-    """A database at the other end of a line gave up a transaction; nothing was stored, so it can be run again."""
+    """A server gave a transaction up, or went away with it; nothing was stored, so it can be run again."""
 
 
 def in_transaction(database: Database, work: Callable[[Tables], T]) -> T:

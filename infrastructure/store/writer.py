@@ -94,7 +94,7 @@ class Writer:
         return done, list(crossed.values())
 
     def _decide(self, decides: Sequence[Decide], tables: Tables) -> tuple[list[Done], list[Work], Staged]:
-        """Decide and store in one transaction; what became of each, and what to keep once it has committed."""
+        """Decide and store in one transaction; what became of each, and what to keep after the commit."""
         done: list[Done] = []
         works: list[Work] = []
         staged = Staged(self._kept)
