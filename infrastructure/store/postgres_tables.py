@@ -229,6 +229,8 @@ class PostgresTables:
         prefix: str = "",
     ) -> None:
         self._db = connection
+        self._asking = self._cursor()
+        """For whatever is answered at once."""
         self._recorder = recorder
         self._scratch = scratch
         """A connection that sees what this one does, and may make temporary tables."""
@@ -257,23 +259,23 @@ class PostgresTables:
         self.flush()
         self._run(statement, parameters or None)
 
-    def _run(self, statement: str, parameters: Sequence[Any] | None) -> Cursor[TupleRow]:
-        cursor = self._cursor()
+    def _run(
+        self, statement: str, parameters: Sequence[Any] | None, cursor: Cursor[TupleRow] | None = None
+    ) -> Cursor[TupleRow]:
         try:
-            cursor.execute(statement.encode(), parameters)
+            return (cursor or self._cursor()).execute(statement.encode(), parameters)
         except psycopg.Error as error:
             self.failure = self.failure or error
             raise
-        return cursor
 
     def _cursor(self) -> Cursor[TupleRow]:
         return self._db.cursor(row_factory=tuple_row, binary=True)
 
     def _all(self, statement: str, *parameters: Any) -> list[Row]:
-        return self._run(statement, parameters).fetchall()
+        return self._run(statement, parameters, self._asking).fetchall()
 
     def _one(self, statement: str, *parameters: Any) -> Row | None:
-        return self._run(statement, parameters).fetchone()
+        return self._run(statement, parameters, self._asking).fetchone()
 
     def _do(self, statement: str, *parameters: Any) -> None:
         self._run(statement, parameters)

@@ -1,7 +1,6 @@
-"""Several processes on one file: nobody fails, nothing is lost."""
+"""Several processes on one store: nobody fails, nothing is lost."""
 
 from collections import Counter
-from pathlib import Path
 
 from tests.store.place import Place
 from tests.store.writer_process import ROOM, SHARED, Child, context, report_both, report_same
@@ -14,16 +13,15 @@ OVERTAKEN_MAX = 500
 """Commits of others while one process wants to commit."""
 
 
-def test_eight_processes_report_on_one_file(file: Place, path: Path) -> None:
+def test_eight_processes_report_on_one_store(shared: Place, url: str) -> None:
     """None is failed or locked out, at its start or later, and every report is one commit."""
     start = context().Barrier(WRITERS)
-    url = f"sqlite:///{path}"
     children = [Child(report_both, url, f"own-{number}", REPORTS, start) for number in range(WRITERS)]
     answered = [child.end() for child in children]
     assert [child.process.exitcode for child in children] == [0] * WRITERS
     assert [len(lines) for lines in answered] == [REPORTS] * WRITERS
 
-    ledger = file.ledger()
+    ledger = shared.ledger()
     transactions = Counter(line for lines in answered for line in lines)
     assert len(transactions) == WRITERS * REPORTS
     assert Counter(delta.transaction_id for delta in ledger.deltas()) == transactions
@@ -45,23 +43,23 @@ def test_eight_processes_report_on_one_file(file: Place, path: Path) -> None:
         assert theirs == [f"{own} {turn}" for turn in range(0, REPORTS, 2)]
 
 
-def test_a_session_that_twenty_processes_create_at_once_is_created_once(file: Place, path: Path) -> None:
+def test_a_session_that_twenty_processes_create_at_once_is_created_once(shared: Place, url: str) -> None:
     start = context().Barrier(20)
-    children = [Child(report_same, f"sqlite:///{path}", start) for _ in range(20)]
+    children = [Child(report_same, url, start) for _ in range(20)]
     answered = [line for child in children for line in child.end()]
     assert [child.process.exitcode for child in children] == [0] * 20
     assert len(answered) == 20
     assert len([line for line in answered if line]) == 1
-    ledger = file.ledger()
+    ledger = shared.ledger()
     assert [event.topic for event in ledger.events(ROOM, SHARED)] == ["session.opened", "session.titled"]
     assert len(ledger.sessions(ROOM)) == 1
     assert ledger.verify().ok
 
 
-def test_a_process_that_writes_without_a_pause_keeps_nobody_out(file: Place, path: Path) -> None:
+def test_a_process_that_writes_without_a_pause_keeps_nobody_out(shared: Place, url: str) -> None:
     """Counted in commits: between wanting the lock and having it others make few."""
-    ledger = file.ledger()
-    busy = Child(report_both, f"sqlite:///{path}", "busy", REPORTS_MAX)
+    ledger = shared.ledger()
+    busy = Child(report_both, url, "busy", REPORTS_MAX)
     busy.lines(10)
     overtaken = []
     for number in range(100):

@@ -21,7 +21,7 @@ SUBSCRIPTION = "writer"
 def context() -> ForkServerContext:
     """Starts processes that have imported everything and opened nothing."""
     chosen = multiprocessing.get_context("forkserver")
-    chosen.set_forkserver_preload(["tests.store.writer_process"])
+    chosen.set_forkserver_preload(["tests.store.writer_process", "infrastructure.store.postgres"])
     return chosen
 
 
