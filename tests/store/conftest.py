@@ -25,16 +25,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of each kind of store that processes can share, in turn."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'store.db'}"
-    else:
-        with postgres_url() as url:
-            yield url
-
-
 @pytest.fixture
 def shared(url: str) -> Iterator[Place]:
     """A store that processes can share."""

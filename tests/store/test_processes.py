@@ -28,16 +28,16 @@ def test_eight_processes_report_on_one_store(shared: Place, url: str) -> None:
     assert ledger.verify().ok
 
     half = REPORTS // 2
-    shared = list(ledger.events(ROOM, SHARED))
-    assert [event.version for event in shared] == list(range(1, 2 + WRITERS * half))
-    assert [event.topic for event in shared].count("session.opened") == 1
+    both = list(ledger.events(ROOM, SHARED))
+    assert [event.version for event in both] == list(range(1, 2 + WRITERS * half))
+    assert [event.topic for event in both].count("session.opened") == 1
     for number in range(WRITERS):
         own = f"own-{number}"
         titles = [(event.event.content or {}).get("title") for event in ledger.events(ROOM, own)]
         assert titles == [None, *(f"{own} {turn}" for turn in range(1, REPORTS, 2))]
         theirs = [
             title
-            for event in shared
+            for event in both
             if (title := (event.event.content or {}).get("title", "")).startswith(f"{own} ")
         ]
         assert theirs == [f"{own} {turn}" for turn in range(0, REPORTS, 2)]
