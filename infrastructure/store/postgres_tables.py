@@ -686,8 +686,8 @@ class PostgresTables:
         """Read models that are being made anew, or were when a process died."""
         ending = f"_{SESSIONS.name}"
         rows = self._all(
-            "SELECT relname::text FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
-            " AND relkind = 'r' AND starts_with(relname, %s) AND right(relname, %s::int) = %s",
+            "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()"
+            " AND starts_with(tablename, %s) AND right(tablename, %s::int) = %s",
             _SHADOW,
             len(ending),
             ending,

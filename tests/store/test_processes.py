@@ -1,11 +1,14 @@
 """Several processes on one store: nobody fails, nothing is lost."""
 
+import os
 from collections import Counter
 
 from tests.store.place import Place
-from tests.store.writer_process import ROOM, SHARED, Child, context, report_both, report_same
+from tests.store.writer_process import ROOM, SHARED, Child, context, end_child, report_both, report_same
 
 WRITERS = 8
+ROUNDS = 1_000 if os.environ.get("REPRISE_LONG") == "1" else 40
+"""Roots whose children end at once."""
 REPORTS = 200
 REPORTS_MAX = 100_000
 """More than a busy process will live to make."""
@@ -53,6 +56,33 @@ def test_a_session_that_twenty_processes_create_at_once_is_created_once(shared: 
     ledger = shared.ledger()
     assert [event.topic for event in ledger.events(ROOM, SHARED)] == ["session.opened", "session.titled"]
     assert len(ledger.sessions(ROOM)) == 1
+    assert ledger.verify().ok
+
+
+def test_a_root_whose_last_two_children_end_at_once_settles_every_time(shared: Place, url: str) -> None:
+    """Whoever comes second sees that the other has ended, whichever process it is."""
+    ledger = shared.ledger()
+    running = {"turnId": "t1", "phase": "running"}
+    for number in range(ROUNDS):
+        root = f"root-{number}"
+        relations = {"kind": "child", "rootAgentSessionId": root, "rootTurnId": "t1"}
+        ledger.report_state({"state": {"turn": running}}, room=ROOM, session=root)
+        for child in ("left", "right"):
+            state = {**relations, "parentAgentSessionId": root, "turn": running}
+            ledger.report_state({"state": state}, room=ROOM, session=f"{child}-{number}")
+        provider = {"rootTurnId": "t1", "providerTurnId": "p-1", "phase": "completed"}
+        ledger.report_state({"state": {"rootProviderTurn": provider}}, room=ROOM, session=root)
+        view = ledger.session(ROOM, root)
+        assert view is not None
+        assert view.turn_list[0].phase != "settled"
+
+    start = context().Barrier(2)
+    children = [Child(end_child, url, child, ROUNDS, start) for child in ("left", "right")]
+    assert [child.end() for child in children] == [[], []]
+    assert [child.process.exitcode for child in children] == [0, 0]
+
+    views = [ledger.session(ROOM, f"root-{number}") for number in range(ROUNDS)]
+    assert [view and view.turn_list[0].phase for view in views] == ["settled"] * ROUNDS
     assert ledger.verify().ok
 
 
