@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 from threading import RLock
 from time import time_ns
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -18,6 +18,9 @@ from infrastructure.store.event_store import EventStore
 from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import Database
+
+if TYPE_CHECKING:
+    from infrastructure.store.postgres import PostgresDatabase
 
 SQLITE: Final = "sqlite:///"
 POSTGRES: Final = ("postgresql://", "postgres://")
@@ -77,19 +80,27 @@ def _database(url: str) -> Database:
     if url.startswith(SQLITE) and len(url) > len(SQLITE):
         return SQLiteDatabase(Path(url.removeprefix(SQLITE)).expanduser())
     if url.startswith(POSTGRES):
-        return _postgres(url)
+        return _postgres()(url)
     raise StoreUnavailable(
         "the address names no store; give sqlite:///path/to/file.db, postgresql://user@host/database"
         " or memory://"
     )
 
 
-def _postgres(url: str) -> Database:
-    """A store on a server, if what speaks to it is installed."""
+def missing_store(url: str) -> str:
+    """The place that an address names, when there is no store yet; blank when there is one."""
+    if url.startswith(POSTGRES):
+        return _postgres().missing(url)
+    path = Path(url.removeprefix(SQLITE)).expanduser()
+    return "" if url == MEMORY or path.exists() else str(path)
+
+
+def _postgres() -> "type[PostgresDatabase]":
+    """The store on a server, if what speaks to one is installed."""
     try:
         from infrastructure.store.postgres import PostgresDatabase
     except ImportError as error:
         raise StoreUnavailable(
             f"a store on PostgreSQL needs more packages ({error}); install reprise[postgres]"
         ) from error
-    return PostgresDatabase(url)
+    return PostgresDatabase

@@ -45,11 +45,6 @@ def database_url(option: str | None) -> str:
     return f"{SQLITE}{default_database()}"
 
 
-def database_file(url: str) -> Path | None:
-    """The file that a store is in; None for one in memory or on a server."""
-    return Path(url.removeprefix(SQLITE)).expanduser() if url.startswith(SQLITE) else None
-
-
 def default_database() -> Path:
     """The file under the user's data folder (`XDG_DATA_HOME`)."""
     from platformdirs import user_data_path

@@ -72,6 +72,13 @@ class PostgresDatabase:
         self._is_writing = False
         self._is_closed = False
 
+    @staticmethod
+    def missing(url: str) -> str:
+        """The place that an address names, when there is no store yet; blank when there is one."""
+        place = place_of(url)
+        with translated(place), connect(place) as connection:
+            return place.shown if _version(connection, place) is None else ""
+
     # Writing.
 
     @contextmanager
