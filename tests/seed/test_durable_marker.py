@@ -3,6 +3,7 @@
 Once with our own outbox as the durable marker, once with a marker that a host keeps in a table of its own.
 """
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -58,7 +59,7 @@ class HostDatabase:
         return "?" if self.url.startswith("sqlite") else "%s"
 
     def execute(self, statement: str, *parameters: Any) -> Any:
-        return self.connection.execute(statement.replace("?", self.mark), parameters)  # type: ignore[arg-type]
+        return self.connection.execute(statement.replace("?", self.mark), parameters)
 
 
 @dataclass
@@ -80,7 +81,7 @@ def db(url: str) -> Iterator[HostDatabase]:
     if url.startswith("sqlite"):
         connected: Any = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
     else:
-        server, _, schema = url.rpartition("?schema=")
+        server, schema = re.split(r"[?&]schema=", url)
         connected = psycopg.connect(server, autocommit=True, options=f"-c search_path={schema}")
     with closing(connected) as connection:
         yield HostDatabase(url, connection)
