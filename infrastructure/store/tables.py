@@ -4,12 +4,13 @@ Each database keeps the same tables. A row is a tuple in the order of its table'
 adapter is statements and nothing else. What the columns mean is known in `rows`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from application.ports import Watch
+from domain.errors import StoreUnavailable
 from domain.ids import Position, StreamId, TransactionId
 from infrastructure.store.records import Record
 
@@ -281,7 +282,10 @@ class Database(Protocol):
     store_id: str
 
     def write(self) -> AbstractContextManager[Tables]:
-        """One writing transaction, the only one at a time; stored when it ends well, else nothing is."""
+        """One writing transaction, the only one at a time; stored when it ends well, else nothing is.
+
+        Raises TransactionLost when the connection to the database went away on the way.
+        """
 
     def read(self) -> AbstractContextManager[Tables]:
         """One consistent view."""
@@ -290,3 +294,24 @@ class Database(Protocol):
         """Something to wait with for commits of any process."""
 
     def close(self) -> None: ...
+
+
+RUNS_MAX: Final = 3
+"""How often a transaction is begun that gets lost."""
+T = TypeVar("T")
+
+
+class TransactionLost(StoreUnavailable):
+    """A server gave a transaction up, or went away with it; nothing was stored, so it can be run again."""
+
+
+def in_transaction(database: Database, work: Callable[[Tables], T]) -> T:
+    """Do `work` in a writing transaction, and again in another one when that was lost."""
+    for _ in range(RUNS_MAX - 1):
+        try:
+            with database.write() as tables:
+                return work(tables)
+        except TransactionLost:
+            continue
+    with database.write() as tables:
+        return work(tables)
