@@ -217,7 +217,9 @@ SHARED = ("sqlite", "postgres")
 @contextmanager
 def new_url(kind: str) -> Iterator[str]:
     """A place for a store of a kind, gone in the end."""
-    if kind == "postgres":
+    if kind == "memory":
+        yield "memory://"
+    elif kind == "postgres":
         with postgres_url() as url:
             yield url
     else:
