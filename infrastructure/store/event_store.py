@@ -11,6 +11,7 @@ from application.ports import (
     Clock,
     Committed,
     Decide,
+    Listed,
     MessageRow,
     OutboxEntry,
     Participant,
@@ -91,9 +92,17 @@ class EventStore:
             row = tables.session_by_id(room, session)
             return _session_row(tables, row) if row else None
 
-    def sessions(self, room: RoomId | None = None) -> Sequence[SessionRow]:
+    def sessions(
+        self,
+        room: RoomId | None = None,
+        *,
+        deleted: bool = True,
+        after: Listed | None = None,
+        limit: int | None = None,
+    ) -> Sequence[SessionRow]:
         with self._database.read() as tables:
-            return [_session_row(tables, row) for row in tables.sessions(room)]
+            rows = tables.sessions(room, deleted=deleted, after=after, limit=limit)
+            return [_session_row(tables, row) for row in rows]
 
     def rooms_of(self, session: SessionId) -> Sequence[RoomId]:
         with self._database.read() as tables:

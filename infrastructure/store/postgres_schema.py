@@ -148,6 +148,7 @@ CREATE TABLE interactions (
     content TEXT COLLATE "C" NOT NULL
 );
 CREATE INDEX sessions_by_room ON sessions (room);
+CREATE INDEX sessions_by_change ON sessions (updated_at);
 CREATE INDEX sessions_by_root ON sessions (root_session);
 CREATE INDEX sessions_by_provider ON sessions (provider_session_id);
 CREATE INDEX sessions_by_session ON sessions (session);

@@ -12,6 +12,7 @@ from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastor
 from psycopg import Connection, Cursor
 from psycopg.rows import DictRow, TupleRow, tuple_row
 
+from application.ports import Listed
 from domain.errors import StoreBusy, VersionConflict
 from domain.ids import Position, RoomId, SessionId, StreamId, TransactionId, session_stream
 from infrastructure.store.postgres_connection import Place, connect
@@ -34,6 +35,7 @@ from infrastructure.store.tables import (
     Row,
     StoredRecord,
     Table,
+    listing,
     refuse_transaction_control,
 )
 
@@ -600,10 +602,11 @@ class PostgresTables:
         )
         return found[0] if found else None
 
-    def sessions(self, room: str | None) -> Sequence[Row]:
-        if room is None:
-            return self._select(SESSIONS, "ORDER BY updated_at DESC, room, session")
-        return self._select(SESSIONS, "WHERE room = %s ORDER BY updated_at DESC, session", room)
+    def sessions(
+        self, room: str | None, *, deleted: bool, after: Listed | None, limit: int | None
+    ) -> Sequence[Row]:
+        rest, parameters = listing("%s", room, after, limit, deleted=deleted)
+        return self._select(SESSIONS, rest, *parameters)
 
     def rooms_of(self, session: str) -> Sequence[str]:
         return [row[1] for row in self._select(SESSIONS, "WHERE session = %s ORDER BY room", session)]

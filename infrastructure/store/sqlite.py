@@ -26,6 +26,7 @@ from eventsourcing.sqlite import (
     SQLiteDatastore,
 )
 
+from application.ports import Listed
 from domain.errors import (
     DamagedStore,
     ForeignStore,
@@ -60,6 +61,7 @@ from infrastructure.store.tables import (
     Row,
     StoredRecord,
     Table,
+    listing,
     refuse_transaction_control,
 )
 
@@ -617,10 +619,11 @@ class SQLiteTables:
         found = self._select(SESSIONS, "WHERE room = ? AND session = ?", room, session)
         return found[0] if found else None
 
-    def sessions(self, room: str | None) -> Sequence[Row]:
-        if room is None:
-            return self._select(SESSIONS, "ORDER BY updated_at DESC, room, session")
-        return self._select(SESSIONS, "WHERE room = ? ORDER BY updated_at DESC, session", room)
+    def sessions(
+        self, room: str | None, *, deleted: bool, after: Listed | None, limit: int | None
+    ) -> Sequence[Row]:
+        rest, parameters = listing("?", room, after, limit, deleted=deleted)
+        return self._select(SESSIONS, rest, *parameters)
 
     def rooms_of(self, session: str) -> Sequence[str]:
         return [row[1] for row in self._select(SESSIONS, "WHERE session = ? ORDER BY room", session)]

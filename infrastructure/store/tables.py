@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from application.ports import Watch
+from application.ports import Listed, Watch
 from domain.errors import StoreUnavailable
 from domain.ids import Position, StreamId, TransactionId
 from infrastructure.store.records import Record
@@ -81,6 +81,29 @@ def refuse_transaction_control(statement: str) -> None:
     words = statement.split(None, 1)
     if words and words[0].rstrip(";").upper() in _CONTROLS:
         raise ValueError(f"{words[0]}: the transaction is the ledger's; write only")
+
+
+def listing(
+    mark: str, room: str | None, after: Listed | None, limit: int | None, *, deleted: bool
+) -> tuple[str, list[Any]]:
+    """The end of a statement that lists sessions, and its parameters, for which `mark` stands."""
+    conditions: list[str] = []
+    parameters: list[Any] = []
+    if room is not None:
+        conditions.append(f"room = {mark}")
+        parameters.append(room)
+    if not deleted:
+        conditions.append("is_deleted = 0")
+    if after is not None:
+        changed_at, *names = after
+        # In two steps, because an index helps with the first one only.
+        conditions.append(f"updated_at <= {mark}")
+        conditions.append(f"(updated_at < {mark} OR (room, session) > ({mark}, {mark}))")
+        parameters += [changed_at, changed_at, *names]
+    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+    if limit is None:
+        return f"{where}ORDER BY updated_at DESC, room, session", parameters
+    return f"{where}ORDER BY updated_at DESC, room, session LIMIT {mark}", [*parameters, limit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +249,9 @@ class Tables(Protocol):
 
     def session_by_id(self, room: str, session: str) -> Row | None: ...
 
-    def sessions(self, room: str | None) -> Sequence[Row]:
+    def sessions(
+        self, room: str | None, *, deleted: bool, after: Listed | None, limit: int | None
+    ) -> Sequence[Row]:
         """Rows of SESSIONS, the ones that changed last first."""
 
     def rooms_of(self, session: str) -> Sequence[str]: ...
