@@ -622,7 +622,8 @@ class SQLiteTables:
     def sessions(
         self, room: str | None, *, deleted: bool, after: Listed | None, limit: int | None
     ) -> Sequence[Row]:
-        rest, parameters = listing("?", room, after, limit, deleted=deleted)
+        # The sign keeps SQLite from collecting all sessions of the room to sort them.
+        rest, parameters = listing("?", room, after, limit, deleted=deleted, column="+room")
         return self._select(SESSIONS, rest, *parameters)
 
     def rooms_of(self, session: str) -> Sequence[str]:

@@ -84,13 +84,22 @@ def refuse_transaction_control(statement: str) -> None:
 
 
 def listing(
-    mark: str, room: str | None, after: Listed | None, limit: int | None, *, deleted: bool
+    mark: str,
+    room: str | None,
+    after: Listed | None,
+    limit: int | None,
+    *,
+    deleted: bool,
+    column: str = "room",
 ) -> tuple[str, list[Any]]:
-    """The end of a statement that lists sessions, and its parameters, for which `mark` stands."""
+    """The end of a statement that lists sessions, and its parameters, for which `mark` stands.
+
+    `column` is how a database spells the room's so that it reads the list in its order.
+    """
     conditions: list[str] = []
     parameters: list[Any] = []
     if room is not None:
-        conditions.append(f"room = {mark}")
+        conditions.append(f"{column} = {mark}")
         parameters.append(room)
     if not deleted:
         conditions.append("is_deleted = 0")
