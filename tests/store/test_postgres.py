@@ -604,7 +604,7 @@ def test_a_question_is_answered_with_what_the_transaction_is_yet_to_write(place:
         assert tables.get(SESSIONS, 1) == moved
         tables.put(SESSIONS, session)
         tables.put_clocks(1, moved[-len(CLOCKS) :])
-        assert tables.sessions(ROOM) == [moved]
+        assert list(tables.rows(SESSIONS)) == [moved]
     with database.read() as tables:
         assert tables.get(SESSIONS, 1) == moved
         assert len(tables.outbox()) == 2
