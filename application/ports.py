@@ -254,4 +254,7 @@ class Participant(Protocol):
     """A host's own part in every commit, in the same transaction; if it raises, nothing is stored."""
 
     def participate(self, execute: Callable[[str, Sequence[Any]], None], delta: CommitDelta) -> None:
-        """Write with `execute(statement, parameters)`; called once per commit."""
+        """Write with `execute(statement, parameters)`; called for each commit, again where it was lost.
+
+        Parameters stand in a statement as the database has it: `?` on SQLite, `%s` on PostgreSQL.
+        """

@@ -187,6 +187,7 @@ class PostgresDatabase:
                 if is_last or not is_lost(connection, error):
                     raise
                 stack.close()
+                self._readers.close_idle()
         raise AssertionError("not reached")
 
     def _scratch(self, stack: ExitStack, reader: Connection[DictRow]) -> Connection[DictRow]:
@@ -259,17 +260,21 @@ def _ends(connection: Connection[DictRow], statements: bytes) -> tuple[int, int]
 
 def _prepare(connection: Connection[DictRow], place: Place, migrations: Sequence[str]) -> str:
     """Make or migrate the store; its id."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreUnavailable(
+            f"{place.shown}: the database is in {encoding}; make one whose encoding is UTF8"
+        )
     if _version(connection, place) != len(migrations):
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (place.lock_key,))
             version = _version(connection, place)
             _refuse_foreign(connection, place, version, len(migrations))
-            scripts = migrations[version or 0 :]
-            if version is None:
-                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {place.quoted}".encode())
-            else:
+            if version is not None:
                 connection.execute("LOCK TABLE writers_turn IN EXCLUSIVE MODE")
-            connection.execute("".join(scripts).encode(), prepare=False)
+            elif not _is_there(connection, place):
+                connection.execute(f"CREATE SCHEMA {place.quoted}".encode())
+            connection.execute("".join(migrations[version or 0 :]).encode(), prepare=False)
             connection.execute("UPDATE store_schema SET version = %s", (len(migrations),))
             if version is None:
                 connection.execute("INSERT INTO stores VALUES (1, %s)", (str(uuid4()),))
@@ -277,6 +282,11 @@ def _prepare(connection: Connection[DictRow], place: Place, migrations: Sequence
     if row is None:
         raise DamagedStore(f"{place.shown}: the store has lost its id; restore a backup")
     return str(row["store_id"])
+
+
+def _is_there(connection: Connection[DictRow], place: Place) -> bool:
+    found = connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (place.schema,))
+    return found.fetchone() is not None
 
 
 def _version(connection: Connection[DictRow], place: Place) -> int | None:

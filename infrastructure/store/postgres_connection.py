@@ -187,7 +187,12 @@ def connect(place: Place) -> Connection[DictRow]:
     except psycopg.Error as error:
         raise _NoConnection(reason_of(error)) from None  # Its details repeat the address.
     connection.prepared_max = STATEMENTS_MAX
-    connection.execute(_SESSION, (place.quoted, f"{LOCK_TIMEOUT_S}s", f"{IDLE_TIMEOUT_S}s"), prepare=False)
+    settings = (place.quoted, f"{LOCK_TIMEOUT_S}s", f"{IDLE_TIMEOUT_S}s")
+    try:
+        connection.execute(_SESSION, settings, prepare=False)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -263,8 +268,13 @@ class Readers:
                 return
         connection.close()
 
+    def close_idle(self) -> None:
+        """Keep no connection for the next reader: where one is lost, the others may be."""
+        with self._lock:
+            while self._idle:
+                self._idle.pop().close()
+
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-            while self._idle:
-                self._idle.pop().close()
+        self.close_idle()

@@ -1,6 +1,6 @@
 """One transaction on a PostgreSQL schema: the library's recorder, and our tables beside it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -291,9 +291,25 @@ class PostgresTables:
 
     def flush(self) -> None:
         """Write what was gathered, without waiting for one answer before the next statement."""
-        if self._events or self._moved or self._commands or self._clocks or any(self._rows.values()):
-            with self._db.pipeline():
-                self.write_gathered()
+        if any(self._gathered()):
+            try:
+                with self._db.pipeline():
+                    self.write_gathered()
+            except psycopg.Error as error:
+                self.failure = self.failure or error
+                raise
+
+    def _gathered(self) -> tuple[Collection[Any], ...]:
+        rows = self._rows.values()
+        return (
+            self._events,
+            self._contents,
+            self._moved,
+            self._outbox,
+            self._commands,
+            self._clocks,
+            *rows,
+        )
 
     def write_gathered(self) -> None:
         """Send what was gathered, on a connection in pipeline mode."""
@@ -306,17 +322,10 @@ class PostgresTables:
         self._write(_PUT_COMMANDS, list(self._commands.values()))
         for table, rows in self._rows.items():
             self._write(_put_statement(self._prefix, table), list(rows.values()))
-            rows.clear()
         self._write(_clocks_statement(self._prefix), [(key, *row) for key, row in self._clocks.items()])
-        for gathered in (
-            self._events,
-            self._contents,
-            self._moved,
-            self._outbox,
-            self._commands,
-            self._clocks,
-        ):
-            gathered.clear()
+        self._events, self._contents, self._outbox = [], [], []
+        self._moved, self._commands, self._clocks = {}, {}, {}
+        self._rows = {table: {} for table in READ_MODELS}
 
     def _write(self, statement: str, rows: Sequence[Row]) -> None:
         if rows:

@@ -26,9 +26,8 @@ class Server:
             self._port = free.getsockname()[1]
         self._run("initdb", "--auth=trust", "--username=reprise", "--no-sync", "--encoding=UTF8")
 
-    @property
-    def url(self) -> str:
-        return f"postgresql://reprise@127.0.0.1:{self._port}/postgres?sslmode=disable"
+    def url(self, database: str = "postgres", user: str = "reprise") -> str:
+        return f"postgresql://{user}@127.0.0.1:{self._port}/{database}?sslmode=disable"
 
     def start(self) -> None:
         options = f"-p {self._port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="

@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from threading import Event, Thread
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from application.ports import Decision, Loader
 from domain.delta import CommitDelta
 from domain.errors import ForeignStore, NewerStore, RepriseError, StoreBusy, StoreError, StoreUnavailable
-from domain.ids import TransactionId
+from domain.ids import Position, TransactionId
 from infrastructure import crashpoints
 from infrastructure.main import open_ledger
 from infrastructure.store import postgres_connection
@@ -20,15 +21,25 @@ from infrastructure.store.event_store import EventStore
 from infrastructure.store.postgres import PostgresDatabase
 from infrastructure.store.postgres_connection import CONNECT_TIMEOUT_S, place_of
 from infrastructure.store.postgres_schema import MIGRATIONS
-from infrastructure.store.tables import RUNS_MAX, SESSION_CONTENTS, SESSIONS, in_transaction
+from infrastructure.store.tables import (
+    CLOCKS,
+    RUNS_MAX,
+    SESSION_CONTENTS,
+    SESSIONS,
+    Answered,
+    OutboxRow,
+    in_transaction,
+)
 from tests.postgres import SERVER, ask, postgres_url
 from tests.store.line import Line, line
-from tests.store.place import ROOM, SESSION, Place, at, log_of, titled
-from tests.store.server import own_server
+from tests.store.place import ROOM, SESSION, Place, at, log_of, stream_of, titled
+from tests.store.server import Server, own_server
 from tests.store.writer_process import Child, context, report_both, report_same
 
 WRITERS = 6
 REPORTS = 60
+COMMIT = b"COMMIT\0"
+"""On the line to the server the statement, on the line from it the answer."""
 
 
 @pytest.fixture
@@ -53,6 +64,12 @@ def schema(url: str) -> str:
 def cut() -> Iterator[Line]:
     with line() as one:
         yield one
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with own_server() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -99,18 +116,18 @@ def test_a_reader_that_tails_six_writers_loses_nothing(url: str, schema: str) ->
         start = context().Barrier(WRITERS)
         children = [Child(report_both, url, f"own-{one}", REPORTS, start) for one in range(WRITERS)]
         commits: list[str] = []
-        position = 0
-        while len(commits) < WRITERS * REPORTS:
+        position, are_writing = 0, True
+        while are_writing:
+            are_writing = any(child.process.is_alive() for child in children)
             with database.read() as tables:
                 for stored in tables.log(position):
                     assert stored.position == position + 1
                     position = stored.position
-                rows = tables.outbox()
-                assert not rows or rows[-1].last_position == position or len(rows) == 1_000
-                commits = [row.transaction for row in rows]
+                commits = [row.transaction for row in tables.outbox()]
         answered = [transaction for child in children for transaction in child.end()]
     database.close()
     assert [child.process.exitcode for child in children] == [0] * WRITERS
+    assert len(answered) == WRITERS * REPORTS
     assert Counter(commits) == Counter(answered)
 
 
@@ -247,7 +264,7 @@ def test_a_backend_that_is_ended_each_time_is_an_error_in_the_end(known: Place, 
 def test_a_commit_that_did_not_reach_the_server_is_made_again(url: str, cut: Line) -> None:
     place = at(cut.url(url))
     store = place.store()
-    cut.cut_when_asked(b"COMMIT")
+    cut.cut_when_asked(COMMIT)
     committed = store.submit(place.decides(titled("once")))
     assert not cut.is_uncut
     assert committed.delta is not None
@@ -261,7 +278,7 @@ def test_a_commit_whose_answer_was_lost_is_found_in_the_log(url: str, cut: Line)
     place = at(cut.url(url))
     store = place.store()
     store.submit(place.decides(titled("before")))
-    cut.cut_when_told(b"COMMIT\0")
+    cut.cut_when_told(COMMIT)
     committed = store.submit(place.decides(titled("once")))
     assert not cut.is_uncut
     assert committed.delta is not None
@@ -282,8 +299,8 @@ def test_lines_that_break_in_the_middle_of_many_commits_lose_nothing(url: str, c
                 reply = ledger.report_state({"state": {"title": f"{name} {number}"}}, room=ROOM, session=name)
                 answered.append(reply.transaction_id)
                 if name == "ses-0" and number % 2:
-                    cut.cut_when_told(b"COMMIT\0")
-                    cut.cut_when_asked(b"COMMIT")
+                    cut.cut_when_told(COMMIT)
+                    cut.cut_when_asked(COMMIT)
 
         reporters = [Thread(target=report, args=(f"ses-{one}",)) for one in range(8)]
         for reporter in reporters:
@@ -305,7 +322,7 @@ def test_a_server_that_cannot_be_asked_about_a_commit_leaves_it_open(
     place = at(cut.url(url))
     ledger = place.ledger()
     monkeypatch.setattr(postgres_connection, "CONNECT_TIMEOUT_S", 0)
-    cut.cut_when_told(b"COMMIT\0")
+    cut.cut_when_told(COMMIT)
     cut.cut_when_asked(b"user\0", times=2)
     body = {"state": {"title": "once"}}
     with pytest.raises(StoreUnavailable, match="send the command again with its command id"):
@@ -333,28 +350,27 @@ def test_marking_a_delta_outlives_a_lost_connection(known: Place, schema: str) -
 
 
 def test_a_server_that_is_stopped_and_started_is_gone_for_so_long_only(
-    monkeypatch: pytest.MonkeyPatch,
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An open store goes on as soon as the server does, whether it was stopped or died."""
-    with own_server() as server:
-        place = at(server.url)
-        store = place.store()
-        for number, mode in enumerate(("fast", "immediate"), start=1):
-            store.submit(place.decides(titled(f"before {number}")))
-            assert len(store.sessions()) == 1
-            server.stop(mode)
-            with monkeypatch.context() as patch:
-                patch.setattr(postgres_connection, "CONNECT_TIMEOUT_S", 0)
-                with pytest.raises(StoreUnavailable):
-                    store.submit(place.decides(titled("never")))
-                with pytest.raises(StoreUnavailable):
-                    store.sessions()
-            server.start()
-            assert len(store.sessions()) == 1
-            store.submit(place.decides(titled(f"after {number}")))
-        assert len(titles(store)) == 4
-        assert store.verify().ok
-        place.close()
+    place = at(server.url())
+    store = place.store()
+    for number, mode in enumerate(("fast", "immediate"), start=1):
+        store.submit(place.decides(titled(f"before {number}")))
+        assert len(store.sessions()) == 1
+        server.stop(mode)
+        with monkeypatch.context() as patch:
+            patch.setattr(postgres_connection, "CONNECT_TIMEOUT_S", 0)
+            with pytest.raises(StoreUnavailable):
+                store.submit(place.decides(titled("never")))
+            with pytest.raises(StoreUnavailable):
+                store.sessions()
+        server.start()
+        assert len(store.sessions()) == 1
+        store.submit(place.decides(titled(f"after {number}")))
+    assert len(titles(store)) == 4
+    assert store.verify().ok
+    place.close()
 
 
 def test_a_host_that_brings_about_a_deadlock_is_run_again(place: Place, schema: str) -> None:
@@ -493,6 +509,28 @@ def test_an_empty_schema_becomes_a_store(url: str, schema: str) -> None:
     open_ledger(url).close()
 
 
+def test_a_user_needs_no_more_than_an_empty_schema_of_its_own(server: Server) -> None:
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE plain LOGIN")
+        connection.execute("CREATE SCHEMA given AUTHORIZATION plain")
+    address = server.url(user="plain")
+    with open_ledger(f"{address}&schema=given") as ledger:
+        ledger.report_state({"state": {"title": "a"}}, room=ROOM, session=SESSION)
+        ledger.rebuild()
+        assert ledger.verify().ok
+    error = refusal(f"{address}&schema=other")
+    assert type(error) is StoreUnavailable
+    assert "check what the user may do here" in str(error)
+
+
+def test_a_database_that_cannot_keep_every_text_is_refused(server: Server) -> None:
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    error = refusal(server.url(database="latin"))
+    assert type(error) is StoreUnavailable
+    assert "make one whose encoding is UTF8" in str(error)
+
+
 def test_a_newer_releases_store_is_left_alone(url: str, schema: str) -> None:
     open_ledger(url).close()
     ask(f"UPDATE {schema}.store_schema SET version = version + 1")
@@ -544,6 +582,32 @@ def test_a_session_that_is_reported_by_many_at_once_on_a_new_schema(url: str) ->
 
 
 # Rows.
+
+
+def test_a_question_is_answered_with_what_the_transaction_is_yet_to_write(place: Place) -> None:
+    database = database_of(place.store())
+    row = OutboxRow(TransactionId("t"), ROOM, Position(1), Position(2), 3, "{}")
+    said = Answered("digest", "{}", 2)
+    session = (1, ROOM, SESSION, 1, "{}", SESSION, "", 1, 0, *range(len(CLOCKS) - 1), "")
+    moved = (*session[: -len(CLOCKS)], *range(10, 9 + len(CLOCKS)), "")
+    with database.write() as tables:
+        tables.put_outbox(row)
+        assert tables.outbox_at(2) == row
+        tables.put_outbox(replace(row, last_position=Position(4)))
+        assert tables.outbox_end() == 4
+        tables.remember("key", stream_of(), said, now=0, expires_at=9)
+        assert tables.remembered("key", now=0) == said
+        tables.put(SESSIONS, session)
+        assert tables.get(SESSIONS, 1) == session
+        assert tables.live_sessions(ROOM) == [session]
+        tables.put_clocks(1, moved[-len(CLOCKS) :])
+        assert tables.get(SESSIONS, 1) == moved
+        tables.put(SESSIONS, session)
+        tables.put_clocks(1, moved[-len(CLOCKS) :])
+        assert list(tables.rows(SESSIONS)) == [moved]
+    with database.read() as tables:
+        assert tables.get(SESSIONS, 1) == moved
+        assert len(tables.outbox()) == 2
 
 
 def test_ids_of_any_length_and_script_find_their_rows(url: str) -> None:
