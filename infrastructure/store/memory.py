@@ -69,6 +69,8 @@ class _Data:
 class MemoryDatabase:
     """A store that lives as long as the process."""
 
+    errors: tuple[type[Exception], ...] = ()
+
     def __init__(self) -> None:
         self.store_id = str(uuid4())
         self._data = _Data(stores={1: self.store_id})

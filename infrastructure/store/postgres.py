@@ -55,6 +55,8 @@ _GIVEN_UP: Final = ("40001", "40P01")
 class PostgresDatabase:
     """One store in one schema; any number of threads, processes and machines may open it."""
 
+    errors: tuple[type[Exception], ...] = (psycopg.Error,)
+
     def __init__(self, url: str, migrations: Sequence[str] = MIGRATIONS) -> None:
         self._place = place_of(url)
         with translated(self._place):

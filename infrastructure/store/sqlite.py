@@ -219,6 +219,8 @@ def _translation(path: Path, error: sqlite3.Error) -> StoreError:
 class SQLiteDatabase:
     """One store in one file; any number of threads and processes may open it."""
 
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+
     def __init__(self, path: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
         self.path = path
         with translated(path):

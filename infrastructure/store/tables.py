@@ -314,6 +314,8 @@ class Database(Protocol):
     """A place that keeps the tables."""
 
     store_id: str
+    errors: tuple[type[Exception], ...]
+    """What it raises when it cannot do its work: trouble of the whole transaction, not of one decision."""
 
     def write(self) -> AbstractContextManager[Tables]:
         """One writing transaction, the only one at a time; stored when it ends well, else nothing is.

@@ -102,6 +102,8 @@ class Writer:
         for decide in decides:
             try:
                 decision = decide(view)
+            except self._database.errors:
+                raise
             except BaseException as error:
                 done.append(error)
                 continue

@@ -76,7 +76,7 @@ def _batches(ledger: Ledger, size_max: int) -> None:
 
 
 def _callers(table: Table, where: str, url: str, *, rate: int, ratio: float) -> None:
-    """Rounds in groups and rounds with a commit for each report take turns, so that both see the same disk."""
+    """Rounds in groups and rounds with a commit for each report take turns, and see the same disk."""
     rates: dict[int, list[float]] = {1: [], BATCH_MAX: []}
     cpus, answers = [], []
     number = 0
