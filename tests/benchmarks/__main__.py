@@ -4,12 +4,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import long_session, many_callers, one_caller, startup, transcripts
+from tests.benchmarks import following, long_session, many_callers, one_caller, startup, transcripts
 from tests.benchmarks.figures import Table
 
 BENCHMARKS = {
     "one_caller": one_caller.run,
     "many_callers": many_callers.run,
+    "following": following.run,
     "long_session": long_session.run,
     "transcripts": transcripts.run,
     "startup": startup.run,
