@@ -1,8 +1,9 @@
 """Hands deltas over to observers: at least once, in commit order inside a room (SPEC section 8)."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from application.ports import Deliveries, Observer
 from domain.delta import CommittedDelta
@@ -16,17 +17,27 @@ OnFailure = Callable[[str, CommittedDelta, Exception], None]
 """Is told of each failed attempt: the subscription, the delta, what the observer raised."""
 
 
+class Lock(Protocol):
+    """A lock that the thread which has it may take again."""
+
+    def acquire(self, blocking: bool = True) -> bool: ...
+
+    def release(self) -> None: ...
+
+
 @dataclass
 class Delivery:
     """The observers of this process, each with a subscription of its name that outlives it."""
 
     deliveries: Deliveries
     on_failure: OnFailure
-    lock: AbstractContextManager[object]
+    lock: Lock
     """Held while observers are called, by one thread at a time; that thread may take it again."""
     crashpoint: Callable[[str], object] = field(kw_only=True, default=str)
     """Is told where the process may die; nothing happens there unless a test wants it."""
     _is_calling: bool = False
+    _is_wanted: bool = False
+    """Something was committed since the thread that calls observers last looked."""
     _observers: dict[str, Observer] = field(default_factory=dict)
     _seen: dict[str, Position] = field(default_factory=dict)
     """How far each observer was handed, or refused, what came live."""
@@ -52,24 +63,35 @@ class Delivery:
         """Hand over what was committed since the last time.
 
         A delta never overtakes a pending one of its room. What an observer itself commits meanwhile is
-        handed over when it has returned.
+        handed over when it has returned. Where another thread is calling observers, that one goes on with
+        what is new, and nobody waits for it.
         """
-        with self.lock:
-            if self._is_calling:
-                return
-            with self._calling():
-                while any(self._notify(name, observer) for name, observer in list(self._observers.items())):
-                    pass  # One of them may have committed after another had its turn.
+        self._is_wanted = True
+        while self._is_wanted and self.lock.acquire(blocking=False):
+            try:
+                if self._is_calling:
+                    return
+                with self._calling():
+                    while self._is_wanted:
+                        self._is_wanted = False
+                        self._notify_all()
+            finally:
+                self.lock.release()
+
+    def _notify_all(self) -> None:
+        while any(self._notify(name, observer) for name, observer in list(self._observers.items())):
+            pass  # One of them may have committed after another had its turn.
 
     @contextmanager
     def _calling(self) -> Iterator[None]:
         """While observers are called; what they commit themselves has to wait until they have returned."""
-        with self.lock:
-            was_calling, self._is_calling = self._is_calling, True
-            try:
-                yield
-            finally:
-                self._is_calling = was_calling
+        self.lock.acquire()
+        was_calling, self._is_calling = self._is_calling, True
+        try:
+            yield
+        finally:
+            self._is_calling = was_calling
+            self.lock.release()
 
     def _notify(self, name: str, observer: Observer) -> bool:
         """Hand over a page of what is new; whether there was any."""

@@ -152,10 +152,24 @@ class Ledger:
         turns = tuple(turn_view(turn) for turn in self.store.turns(*ids))
         return session_view(row, turns, tuple(map(interaction_view, self.store.interactions(*ids))))
 
-    def sessions(self, room: str | None = None, *, deleted: bool = False) -> tuple[SessionSummary, ...]:
-        """The sessions of a room, or of all, the ones that changed last first."""
-        rows = self.store.sessions(None if room is None else RoomId(room))
-        return tuple(session_summary(row) for row in rows if deleted or not row.state.is_deleted)
+    def sessions(
+        self,
+        room: str | None = None,
+        *,
+        deleted: bool = False,
+        after: SessionSummary | None = None,
+        limit: int | None = None,
+    ) -> tuple[SessionSummary, ...]:
+        """The sessions of a room, or of all, the ones that changed last first: all, or `limit` behind one.
+
+        Raises Rejected for a limit that is no positive number.
+        """
+        if limit is not None and limit < 1:
+            raise Rejected("invalid", "command", "", f"limit is {limit}; give at least 1, or none for all")
+        place = (after.updated_at_unix_ms, after.room, after.session) if after else None
+        where = None if room is None else RoomId(room)
+        rows = self.store.sessions(where, deleted=deleted, after=place, limit=limit)
+        return tuple(map(session_summary, rows))
 
     def messages(
         self, room: str, session: str, after: int = 0, limit: int = 100, *, before: int | None = None

@@ -111,6 +111,10 @@ class SessionRow:
     content: Content
 
 
+Listed = tuple[int, str, str]
+"""The place of a session in the list of them: when it changed last, its room, its id."""
+
+
 @dataclass(frozen=True, slots=True)
 class MessageRow:
     """A message as the read model has it, with what it says."""
@@ -160,8 +164,15 @@ class Store(Protocol):
 
     def session(self, room: RoomId, session: SessionId) -> SessionRow | None: ...
 
-    def sessions(self, room: RoomId | None = None) -> Sequence[SessionRow]:
-        """Sessions of a room, or all, the ones that changed last first; deleted ones too."""
+    def sessions(
+        self,
+        room: RoomId | None = None,
+        *,
+        deleted: bool = True,
+        after: Listed | None = None,
+        limit: int | None = None,
+    ) -> Sequence[SessionRow]:
+        """Sessions of a room, or all, the ones that changed last first, from behind one in that order."""
 
     def rooms_of(self, session: SessionId) -> Sequence[RoomId]:
         """The rooms that have a session of this id."""
@@ -243,4 +254,7 @@ class Participant(Protocol):
     """A host's own part in every commit, in the same transaction; if it raises, nothing is stored."""
 
     def participate(self, execute: Callable[[str, Sequence[Any]], None], delta: CommitDelta) -> None:
-        """Write with `execute(statement, parameters)`; called once per commit."""
+        """Write with `execute(statement, parameters)`; called for each commit, again where it was lost.
+
+        Parameters stand in a statement as the database has it: `?` on SQLite, `%s` on PostgreSQL.
+        """

@@ -120,9 +120,18 @@ class AsyncLedger:
         """See `Ledger.session`."""
         return await self._read(self._ledger.session, room, session)
 
-    async def sessions(self, room: str | None = None, *, deleted: bool = False) -> tuple[SessionSummary, ...]:
+    async def sessions(
+        self,
+        room: str | None = None,
+        *,
+        deleted: bool = False,
+        after: SessionSummary | None = None,
+        limit: int | None = None,
+    ) -> tuple[SessionSummary, ...]:
         """See `Ledger.sessions`."""
-        return await self._read(lambda: self._ledger.sessions(room, deleted=deleted))
+        return await self._read(
+            lambda: self._ledger.sessions(room, deleted=deleted, after=after, limit=limit)
+        )
 
     async def messages(
         self, room: str, session: str, after: int = 0, limit: int = 100, *, before: int | None = None

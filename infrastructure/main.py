@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import RLock
 from time import time_ns
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -23,7 +23,11 @@ from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import Database
 
+if TYPE_CHECKING:
+    from infrastructure.store.postgres import PostgresDatabase
+
 SQLITE: Final = "sqlite:///"
+POSTGRES: Final = ("postgresql://", "postgres://")
 MEMORY: Final = "memory://"
 
 log = structlog.get_logger("reprise")
@@ -62,8 +66,9 @@ def open_ledger(
     clock: Clock | None = None,
     failures: ObserverFailures | None = None,
 ) -> Ledger:
-    """Open the ledger at `sqlite:///path/to/file.db`, making the file if there is none, or `memory://`.
+    """Open the ledger at `sqlite:///path/to/file.db`, `postgresql://user@host/database` or `memory://`.
 
+    A file or schema that is not there is made; `?schema=name` names another schema than `reprise`.
     Raises StoreError when the place cannot be used: StoreUnavailable, ForeignStore, NewerStore,
     DamagedStore or StoreBusy. A host's `participant` takes part in every commit.
     """
@@ -103,4 +108,28 @@ def open_database(url: str) -> Database:
         return MemoryDatabase()
     if url.startswith(SQLITE) and len(url) > len(SQLITE):
         return SQLiteDatabase(Path(url.removeprefix(SQLITE)).expanduser())
-    raise StoreUnavailable(f"{url!r} names no store; give sqlite:///path/to/file.db or memory://")
+    if url.startswith(POSTGRES):
+        return _postgres()(url)
+    raise StoreUnavailable(
+        "the address names no store; give sqlite:///path/to/file.db, postgresql://user@host/database"
+        " or memory://"
+    )
+
+
+def missing_store(url: str) -> str:
+    """The place that an address names, when there is no store yet; blank when there is one."""
+    if url.startswith(POSTGRES):
+        return _postgres().missing(url)
+    path = Path(url.removeprefix(SQLITE)).expanduser()
+    return "" if url == MEMORY or path.exists() else str(path)
+
+
+def _postgres() -> "type[PostgresDatabase]":
+    """The store on a server, if what speaks to one is installed."""
+    try:
+        from infrastructure.store.postgres import PostgresDatabase
+    except ImportError as error:
+        raise StoreUnavailable(
+            f"a store on PostgreSQL needs more packages ({error}); install reprise[postgres]"
+        ) from error
+    return PostgresDatabase

@@ -22,6 +22,7 @@ VARIABLES: Final[Mapping[str, str]] = {
 """The environment variables that are read, and what each is for."""
 
 SQLITE: Final = "sqlite:///"
+POSTGRES: Final = ("postgresql://", "postgres://")
 MEMORY: Final = "memory://"
 DATABASE_FILE: Final = "reprise.db"
 
@@ -40,14 +41,16 @@ def database_url(option: str | None) -> str:
 
 def store_url(source: str, url: str) -> str:
     """The URL, if it is one of a store; raises BadSetting, naming where it comes from."""
-    if url == MEMORY or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
+    if url == MEMORY or url.startswith(POSTGRES) or (url.startswith(SQLITE) and len(url) > len(SQLITE)):
         return url
-    raise BadSetting(f"{source} names no store; give {SQLITE}path/to/file.db or {MEMORY}")
+    raise BadSetting(
+        f"{source} names no store; give {SQLITE}path/to/file.db, {POSTGRES[0]}user@host/database or {MEMORY}"
+    )
 
 
 def database_file(url: str) -> Path | None:
-    """The file that a store is in; None for one in memory."""
-    return None if url == MEMORY else Path(url.removeprefix(SQLITE)).expanduser()
+    """The file that a store is in; None for one that is elsewhere."""
+    return Path(url.removeprefix(SQLITE)).expanduser() if url.startswith(SQLITE) else None
 
 
 def default_database() -> Path:

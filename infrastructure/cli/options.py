@@ -28,7 +28,8 @@ db_option = click.option(
     metavar="URL",
     expose_value=False,
     callback=_remember,
-    help="The store, such as sqlite:///path/to/file.db; may stand before or behind the verb.",
+    help="The store, such as sqlite:///path/to/file.db or postgresql://user@host/database; may stand before"
+    " or behind the verb.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON, one object per line.")
 room_option = click.option(
@@ -52,18 +53,17 @@ def opened(
     run will do gets an empty one that is gone afterwards.
     """
     from domain.errors import NotFound
-    from infrastructure.main import open_ledger
+    from infrastructure.main import missing_store, open_ledger
 
     _log_to_stderr()
     url = database_url()
-    file = settings.database_file(url)
-    if file and not file.exists():
+    if missing := missing_store(url):
         if tries:
             url = settings.MEMORY
         elif not makes:
-            raise NotFound(f"{file}: no store there; `reprise import` makes one")
-        elif file == settings.default_database():
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            raise NotFound(f"{missing}: no store there; `reprise import` makes one")
+        elif missing == str(default := settings.default_database()):
+            default.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open_ledger(url, failures=failures) as ledger:
         yield ledger
 

@@ -86,7 +86,9 @@ def restore_file(file: Path) -> None:
 def _database_file() -> Path:
     file = settings.database_file(database_url())
     if file is None:
-        raise click.UsageError("a store in memory has no file; name one with --db sqlite:///path/to/file.db")
+        raise click.UsageError(
+            "a backup is made of an SQLite file; name one with --db sqlite:///path/to/file.db, or see copy"
+        )
     return file
 
 
@@ -102,13 +104,12 @@ def copy(source: str, target: str) -> None:
     from contextlib import closing
 
     from domain.errors import NotFound
-    from infrastructure.main import open_database
+    from infrastructure.main import missing_store, open_database
     from infrastructure.store.copying import copy as copy_store
 
     urls = settings.store_url("--from", source), settings.store_url("--to", target)
-    file = settings.database_file(urls[0])
-    if file and not file.exists():
-        raise NotFound(f"{file}: no store there; name the one to copy with --from")
+    if missing := missing_store(urls[0]):
+        raise NotFound(f"{missing}: no store there; name the one to copy with --from")
     with closing(open_database(urls[0])) as there, closing(open_database(urls[1])) as here:
         copied = copy_store(there, here, lambda events: note(f"copied {counted(events, 'event')}"))
     say(

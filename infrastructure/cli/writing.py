@@ -32,7 +32,7 @@ def settle(room: str, dry_run: bool) -> None:
     from domain.errors import NotFound
 
     with opened() as ledger:
-        if not ledger.sessions(room, deleted=True):
+        if not ledger.sessions(room, deleted=True, limit=1):
             raise NotFound(f"no session in room {room}")
         replies = (decides_only(ledger) if dry_run else ledger).settle(room)
     turns = [outcome for reply in replies for outcome in reply.outcomes]

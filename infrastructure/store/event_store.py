@@ -11,6 +11,7 @@ from application.ports import (
     Clock,
     Committed,
     Decide,
+    Listed,
     MessageRow,
     OutboxEntry,
     Participant,
@@ -35,7 +36,7 @@ from infrastructure.store.rows import (
     session_of,
     turn_of_row,
 )
-from infrastructure.store.tables import Database, Row, StoredRecord, Tables
+from infrastructure.store.tables import Database, Row, StoredRecord, Tables, in_transaction
 from infrastructure.store.view import load_state
 from infrastructure.store.writer import Done, Writer, committed_delta
 
@@ -91,9 +92,17 @@ class EventStore:
             row = tables.session_by_id(room, session)
             return _session_row(tables, row) if row else None
 
-    def sessions(self, room: RoomId | None = None) -> Sequence[SessionRow]:
+    def sessions(
+        self,
+        room: RoomId | None = None,
+        *,
+        deleted: bool = True,
+        after: Listed | None = None,
+        limit: int | None = None,
+    ) -> Sequence[SessionRow]:
         with self._database.read() as tables:
-            return [_session_row(tables, row) for row in tables.sessions(room)]
+            rows = tables.sessions(room, deleted=deleted, after=after, limit=limit)
+            return [_session_row(tables, row) for row in rows]
 
     def rooms_of(self, session: SessionId) -> Sequence[RoomId]:
         with self._database.read() as tables:
@@ -171,8 +180,10 @@ class EventStore:
     # Deliveries.
 
     def subscribe(self, name: str, after: Position | None) -> None:
-        with self._database.write() as tables:
+        def begin(tables: Tables) -> None:
             tables.put_subscription(name, tables.outbox_end() if after is None else after)
+
+        in_transaction(self._database, begin)
 
     def subscriptions(self) -> Sequence[str]:
         with self._database.read() as tables:
@@ -183,13 +194,17 @@ class EventStore:
             return [committed_delta(row) for row in tables.pending(name, after, limit)]
 
     def delivered(self, name: str, room: RoomId, position: Position) -> None:
-        with self._database.write() as tables:
-            tables.put_lane(name, room, position, 0, "", self._clock.now_ms())
+        now = self._clock.now_ms()
+        in_transaction(self._database, lambda tables: tables.put_lane(name, room, position, 0, "", now))
 
     def failed(self, name: str, room: RoomId, error: str) -> None:
-        with self._database.write() as tables:
+        now = self._clock.now_ms()
+
+        def count_attempt(tables: Tables) -> None:
             position, attempts, _ = tables.lane(name, room) or (0, 0, "")
-            tables.put_lane(name, room, position, attempts + 1, error, self._clock.now_ms())
+            tables.put_lane(name, room, position, attempts + 1, error, now)
+
+        in_transaction(self._database, count_attempt)
 
     def end(self) -> Position:
         with self._database.read() as tables:

@@ -10,6 +10,7 @@ from uuid import uuid4
 from eventsourcing.persistence import StoredEvent
 from eventsourcing.popo import POPOApplicationRecorder
 
+from application.ports import Listed
 from domain.errors import StoreBusy, VersionConflict
 from domain.ids import Position, StreamId, TransactionId
 from infrastructure.store.records import Record
@@ -67,6 +68,8 @@ class _Data:
 
 class MemoryDatabase:
     """A store that lives as long as the process."""
+
+    errors: tuple[type[Exception], ...] = ()
 
     def __init__(self) -> None:
         self.store_id = str(uuid4())
@@ -312,9 +315,15 @@ class MemoryTables:
     def session_by_id(self, room: str, session: str) -> Row | None:
         return next(iter(self._where(SESSIONS, room=room, session=session)), None)
 
-    def sessions(self, room: str | None) -> Sequence[Row]:
+    def sessions(
+        self, room: str | None, *, deleted: bool, after: Listed | None, limit: int | None
+    ) -> Sequence[Row]:
         rows = self.rows(SESSIONS) if room is None else self._where(SESSIONS, room=room)
-        return sorted(rows, key=lambda row: (-row[9], row[1], row[2]))
+        placed = sorted(((-row[9], row[1], row[2]), row) for row in rows if deleted or not row[8])
+        if after is not None:
+            place = (-after[0], *after[1:])
+            placed = [one for one in placed if one[0] > place]
+        return [row for _, row in placed][:limit]
 
     def rooms_of(self, session: str) -> Sequence[str]:
         return sorted(row[1] for row in self._where(SESSIONS, session=session))

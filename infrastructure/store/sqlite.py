@@ -26,6 +26,7 @@ from eventsourcing.sqlite import (
     SQLiteDatastore,
 )
 
+from application.ports import Listed
 from domain.errors import (
     DamagedStore,
     ForeignStore,
@@ -60,6 +61,7 @@ from infrastructure.store.tables import (
     Row,
     StoredRecord,
     Table,
+    listing,
     refuse_transaction_control,
 )
 
@@ -216,6 +218,8 @@ def _translation(path: Path, error: sqlite3.Error) -> StoreError:
 
 class SQLiteDatabase:
     """One store in one file; any number of threads and processes may open it."""
+
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     def __init__(self, path: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
         self.path = path
@@ -617,10 +621,12 @@ class SQLiteTables:
         found = self._select(SESSIONS, "WHERE room = ? AND session = ?", room, session)
         return found[0] if found else None
 
-    def sessions(self, room: str | None) -> Sequence[Row]:
-        if room is None:
-            return self._select(SESSIONS, "ORDER BY updated_at DESC, room, session")
-        return self._select(SESSIONS, "WHERE room = ? ORDER BY updated_at DESC, session", room)
+    def sessions(
+        self, room: str | None, *, deleted: bool, after: Listed | None, limit: int | None
+    ) -> Sequence[Row]:
+        # The sign keeps SQLite from collecting all sessions of the room to sort them.
+        rest, parameters = listing("?", room, after, limit, deleted=deleted, column="+room")
+        return self._select(SESSIONS, rest, *parameters)
 
     def rooms_of(self, session: str) -> Sequence[str]:
         return [row[1] for row in self._select(SESSIONS, "WHERE session = ? ORDER BY room", session)]

@@ -4,12 +4,13 @@ Each database keeps the same tables. A row is a tuple in the order of its table'
 adapter is statements and nothing else. What the columns mean is known in `rows`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
-from application.ports import Watch
+from application.ports import Listed, Watch
+from domain.errors import StoreUnavailable
 from domain.ids import Position, StreamId, TransactionId
 from infrastructure.store.records import Record
 
@@ -80,6 +81,38 @@ def refuse_transaction_control(statement: str) -> None:
     words = statement.split(None, 1)
     if words and words[0].rstrip(";").upper() in _CONTROLS:
         raise ValueError(f"{words[0]}: the transaction is the ledger's; write only")
+
+
+def listing(
+    mark: str,
+    room: str | None,
+    after: Listed | None,
+    limit: int | None,
+    *,
+    deleted: bool,
+    column: str = "room",
+) -> tuple[str, list[Any]]:
+    """The end of a statement that lists sessions, and its parameters, for which `mark` stands.
+
+    `column` is how a database spells the room's so that it reads the list in its order.
+    """
+    conditions: list[str] = []
+    parameters: list[Any] = []
+    if room is not None:
+        conditions.append(f"{column} = {mark}")
+        parameters.append(room)
+    if not deleted:
+        conditions.append("is_deleted = 0")
+    if after is not None:
+        changed_at, *names = after
+        # In two steps, because an index helps with the first one only.
+        conditions.append(f"updated_at <= {mark}")
+        conditions.append(f"(updated_at < {mark} OR (room, session) > ({mark}, {mark}))")
+        parameters += [changed_at, changed_at, *names]
+    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+    if limit is None:
+        return f"{where}ORDER BY updated_at DESC, room, session", parameters
+    return f"{where}ORDER BY updated_at DESC, room, session LIMIT {mark}", [*parameters, limit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +258,9 @@ class Tables(Protocol):
 
     def session_by_id(self, room: str, session: str) -> Row | None: ...
 
-    def sessions(self, room: str | None) -> Sequence[Row]:
+    def sessions(
+        self, room: str | None, *, deleted: bool, after: Listed | None, limit: int | None
+    ) -> Sequence[Row]:
         """Rows of SESSIONS, the ones that changed last first."""
 
     def rooms_of(self, session: str) -> Sequence[str]: ...
@@ -279,9 +314,14 @@ class Database(Protocol):
     """A place that keeps the tables."""
 
     store_id: str
+    errors: tuple[type[Exception], ...]
+    """What it raises when it cannot do its work: trouble of the whole transaction, not of one decision."""
 
     def write(self) -> AbstractContextManager[Tables]:
-        """One writing transaction, the only one at a time; stored when it ends well, else nothing is."""
+        """One writing transaction, the only one at a time; stored when it ends well, else nothing is.
+
+        Raises TransactionLost when the connection to the database went away on the way.
+        """
 
     def read(self) -> AbstractContextManager[Tables]:
         """One consistent view."""
@@ -290,3 +330,24 @@ class Database(Protocol):
         """Something to wait with for commits of any process."""
 
     def close(self) -> None: ...
+
+
+RUNS_MAX: Final = 3
+"""How often a transaction is begun that gets lost."""
+T = TypeVar("T")
+
+
+class TransactionLost(StoreUnavailable):
+    """A server gave a transaction up, or went away with it; nothing was stored, so it can be run again."""
+
+
+def in_transaction(database: Database, work: Callable[[Tables], T]) -> T:
+    """Do `work` in a writing transaction, and again in another one when that was lost."""
+    for _ in range(RUNS_MAX - 1):
+        try:
+            with database.write() as tables:
+                return work(tables)
+        except TransactionLost:
+            continue
+    with database.write() as tables:
+        return work(tables)

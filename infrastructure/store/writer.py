@@ -6,6 +6,7 @@ nobody else wrote; else it is folded from the last snapshot and the events behin
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from application.ports import Clock, Committed, Decide, Decision, Participant
@@ -20,7 +21,7 @@ from infrastructure.crashpoints import crashpoint
 from infrastructure.store.kept import Kept, Staged
 from infrastructure.store.records import GENESIS, SALT_BYTES, Envelope, Record, seal
 from infrastructure.store.rows import write_rows
-from infrastructure.store.tables import Answered, Database, Head, OutboxRow, Tables
+from infrastructure.store.tables import Answered, Database, Head, OutboxRow, Tables, in_transaction
 from infrastructure.store.view import View, snapshot_of
 from infrastructure.store.view import spelled as spelled_key
 
@@ -81,25 +82,7 @@ class Writer:
         return done, due
 
     def _together(self, decides: Sequence[Decide]) -> tuple[list[Done], list[Session]]:
-        done: list[Done] = []
-        works: list[Work] = []
-        staged = Staged(self._kept)
-        with self._database.write() as tables:
-            view = View(tables, staged, self._clock.now_ms())
-            for decide in decides:
-                try:
-                    decision = decide(view)
-                except BaseException as error:
-                    done.append(error)
-                    continue
-                if decision.repeats:
-                    done.append(_repeated(tables, decision))
-                elif decision.work is None or not decision.work.decided:
-                    done.append(Committed({**decision.answer, "transactionId": ""}))
-                else:
-                    done.append(self._store(view, decision, decision.work))
-                    works.append(decision.work)
-            crashpoint("append.before_commit")
+        done, works, staged = in_transaction(self._database, partial(self._decide, decides))
         crashpoint("append.after_commit")
         staged.publish()
         crossed = {
@@ -110,10 +93,34 @@ class Writer:
         }
         return done, list(crossed.values())
 
+    def _decide(self, decides: Sequence[Decide], tables: Tables) -> tuple[list[Done], list[Work], Staged]:
+        """Decide and store in one transaction; what became of each, and what to keep after the commit."""
+        done: list[Done] = []
+        works: list[Work] = []
+        staged = Staged(self._kept)
+        view = View(tables, staged, self._clock.now_ms())
+        for decide in decides:
+            try:
+                decision = decide(view)
+            except self._database.errors:
+                raise
+            except BaseException as error:
+                done.append(error)
+                continue
+            if decision.repeats:
+                done.append(_repeated(tables, decision))
+            elif decision.work is None or not decision.work.decided:
+                done.append(Committed({**decision.answer, "transactionId": ""}))
+            else:
+                done.append(self._store(view, decision, decision.work))
+                works.append(decision.work)
+        crashpoint("append.before_commit")
+        return done, works, staged
+
     def take_snapshot(self, state: Session) -> None:
         """Keep a state, so that who loads the stream next folds only what came behind it."""
-        with self._database.write() as tables:
-            tables.put_snapshot(session_stream(state.room, state.session), state.version, snapshot_of(state))
+        stream, snapshot = session_stream(state.room, state.session), snapshot_of(state)
+        in_transaction(self._database, lambda tables: tables.put_snapshot(stream, state.version, snapshot))
 
     def _store(self, view: View, decision: Decision, work: Work) -> Committed:
         tables = view.tables

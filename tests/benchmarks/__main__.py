@@ -4,11 +4,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import folder, long_session, one_caller, startup, transcripts
+from tests.benchmarks import (
+    folder,
+    following,
+    long_session,
+    many_callers,
+    one_caller,
+    startup,
+    transcripts,
+)
 from tests.benchmarks.figures import Table
 
 BENCHMARKS = {
     "one_caller": one_caller.run,
+    "many_callers": many_callers.run,
+    "following": following.run,
     "long_session": long_session.run,
     "transcripts": transcripts.run,
     "folder": folder.run,

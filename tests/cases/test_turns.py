@@ -1,7 +1,5 @@
 """Faults that others have met with turns, interactions and hosts that die, as steps and right outcomes."""
 
-from pathlib import Path
-
 from tests.domain.story import ROOM, SESSION, Story, became, refused, told, tool, update
 
 
@@ -56,11 +54,10 @@ def test_b03_a_settled_fact_beside_stale_session_state(story: Story) -> None:
     assert (story.the_turn().provider_turn or {})["phase"] == "completed"
 
 
-def test_b05_a_tool_is_pending_when_the_machine_dies(tmp_path: Path) -> None:
+def test_b05_a_tool_is_pending_when_the_machine_dies(url: str) -> None:
     """Case B05: After a restart the host settles what was left: turn interrupted, tool canceled, request
     superseded; the next prompt is taken, and a second restart changes nothing.
     """
-    url = f"sqlite:///{tmp_path}/store.db"
     with told(url) as story:
         story.turn("t1", "running", at=0)
         story.say(tool("call-1", payload={"input": {"command": "ls"}}, at=500))
@@ -82,9 +79,8 @@ def test_b05_a_tool_is_pending_when_the_machine_dies(tmp_path: Path) -> None:
         assert before < story.count()
 
 
-def test_a_restart_alone_settles_nothing(tmp_path: Path) -> None:
+def test_a_restart_alone_settles_nothing(url: str) -> None:
     """Case B05: Agents may outlive the service, so opening the store changes nothing."""
-    url = f"sqlite:///{tmp_path}/store.db"
     with told(url) as story:
         story.turn("t1", "running", at=0)
         before = story.events()

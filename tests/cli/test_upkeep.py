@@ -98,5 +98,5 @@ def test_a_copy_needs_two_stores_that_can_be(cli: Cli, tmp_path: Path) -> None:
 
     assert (absent.code, wrong.code) == (3, 78)
     assert absent.err == f"error: {cli.file}: no store there; name the one to copy with --from\n"
-    assert wrong.err == "error: --from names no store; give sqlite:///path/to/file.db or memory://\n"
+    assert wrong.err.startswith("error: --from names no store; give sqlite:///path/to/file.db, ")
     assert not cli.file.exists()

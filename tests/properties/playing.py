@@ -22,9 +22,12 @@ from domain.turn import Turn
 from infrastructure.main import ObserverFailures, open_ledger
 from infrastructure.store.event_store import EventStore
 from infrastructure.store.memory import MemoryDatabase
+from infrastructure.store.postgres import PostgresDatabase
+from infrastructure.store.postgres_tables import PostgresTables
 from infrastructure.store.rows import interaction_of_row, message_of_row, session_of, turn_of_row
 from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import INTERACTIONS, MESSAGES, READ_MODELS, SESSIONS, TURNS, Row
+from tests.postgres import postgres_url
 from tests.properties.histories import ROOM, T0, Step
 
 Key = tuple[str, ...]
@@ -106,6 +109,11 @@ def _of_sqlite(path: Path) -> Picture:
         return Picture({name: db.execute(f"SELECT * FROM {name}").fetchall() for name in names})
 
 
+def _of_postgres(tables: PostgresTables) -> Picture:
+    names = tables._all("SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()")
+    return Picture({name: sorted(tables._all(f"SELECT * FROM {name}")) for (name,) in names})
+
+
 @dataclass(frozen=True)
 class Happened:
     """What one step came to."""
@@ -140,8 +148,11 @@ class House:
         database = self.store._database
         if isinstance(database, MemoryDatabase):
             return _of_memory(database)
-        assert isinstance(database, SQLiteDatabase)
-        return _of_sqlite(database.path)
+        if isinstance(database, SQLiteDatabase):
+            return _of_sqlite(database.path)
+        assert isinstance(database, PostgresDatabase)
+        with database.read() as tables:
+            return _of_postgres(tables)
 
     def cached(self, session: str) -> Session | None:
         """The state that the next decision would rest on; None for a session of which nothing is stored."""
@@ -199,14 +210,24 @@ def opened(
         yield House(ledger, clock)
 
 
-@contextmanager
-def sqlite_url() -> Iterator[str]:
-    """A place for an SQLite store, gone in the end."""
-    with TemporaryDirectory() as folder:
-        yield f"sqlite:///{folder}/reprise.db"
+SHARED = ("sqlite", "postgres")
+"""The kinds of store that outlive a process."""
 
 
 @contextmanager
-def on_sqlite() -> Iterator[House]:
-    with sqlite_url() as url, opened(url) as house:
+def new_url(kind: str) -> Iterator[str]:
+    """A place for a store of a kind, gone in the end."""
+    if kind == "memory":
+        yield "memory://"
+    elif kind == "postgres":
+        with postgres_url() as url:
+            yield url
+    else:
+        with TemporaryDirectory() as folder:
+            yield f"sqlite:///{folder}/reprise.db"
+
+
+@contextmanager
+def opened_on(kind: str) -> Iterator[House]:
+    with new_url(kind) as url, opened(url) as house:
         yield house

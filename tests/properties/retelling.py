@@ -1,6 +1,6 @@
 """Plays written-down histories in a process of its own and prints digests of what is stored.
 
-python -m tests.properties.retelling FILE
+python -m tests.properties.retelling FILE URL
 """
 
 import hashlib
@@ -11,18 +11,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import RLock
 from typing import Any, Final
 
 from application.delivery import Delivery
 from application.ledger import Ledger
 from domain.errors import Rejected
+from infrastructure.main import open_database
 from infrastructure.store.event_store import EventStore
 from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.records import SALT_BYTES
-from infrastructure.store.sqlite import SQLiteDatabase
-from infrastructure.store.tables import READ_MODELS
+from infrastructure.store.tables import READ_MODELS, Database
 from tests.properties.histories import Step
 from tests.properties.playing import FakeClock, Quiet
 
@@ -40,7 +39,7 @@ def read_back(file: Path) -> list[list[Step]]:
     return [[Step(**step) for step in history] for history in written]
 
 
-def digests(database: MemoryDatabase | SQLiteDatabase, told: Iterable[Sequence[Step]]) -> dict[str, str]:
+def digests(database: Database, told: Iterable[Sequence[Step]]) -> dict[str, str]:
     """Play each history in a room of its own, rebuild, and give the digests of all that is stored."""
     database.store_id = STORE_ID
     clock = FakeClock()
@@ -64,14 +63,12 @@ def _digest(things: Iterable[Any]) -> str:
     return hashlib.sha256("\n".join(map(repr, things)).encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def main(file: str) -> None:
+def main(file: str, url: str) -> None:
     with suppress(locale.Error):
         locale.setlocale(locale.LC_ALL, "")
     told = read_back(Path(file))
-    with TemporaryDirectory() as folder:
-        on_file = digests(SQLiteDatabase(Path(folder) / "reprise.db"), told)
-    sys.stdout.write(json.dumps([digests(MemoryDatabase(), told), on_file]))
+    sys.stdout.write(json.dumps([digests(MemoryDatabase(), told), digests(open_database(url), told)]))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

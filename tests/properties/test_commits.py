@@ -19,7 +19,7 @@ from infrastructure.store import memory
 from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import PARTS, SESSION_CONTENTS
 from tests.properties.histories import HOUR_MS, ROOM, SESSIONS, Step, histories, steps
-from tests.properties.playing import Happened, House, Picture, on_sqlite, opened, sqlite_url
+from tests.properties.playing import SHARED, Happened, House, Picture, new_url, opened, opened_on
 from tests.properties.spellings import respelled
 
 FEWER = settings(max_examples=max(5, settings().max_examples // 6))
@@ -181,10 +181,13 @@ def test_a_command_id_twice_is_one_commit_and_one_answer(history: list[Step]) ->
                 check_once(house, step, first)
 
 
+@pytest.mark.parametrize("kind", SHARED)
 @FEWER
 @given(histories())
-def test_a_command_id_twice_is_one_commit_and_one_answer_after_a_restart_too(history: list[Step]) -> None:
-    with sqlite_url() as url:
+def test_a_command_id_twice_is_one_commit_and_one_answer_after_a_restart_too(
+    kind: str, history: list[Step]
+) -> None:
+    with new_url(kind) as url:
         with opened(url) as house:
             firsts = play_once(house, history)
         with opened(url, now=house.clock.now) as reopened:
@@ -302,7 +305,7 @@ def dies() -> None:
 def test_a_table_that_takes_no_row_undoes_the_commit(history: list[Step], last: Step) -> None:
     """So does whatever else stops the command before its commit, when every table took its rows."""
     last = replace(last, command_id="last", moves_ms=0)
-    with on_sqlite() as house:
+    with opened_on("sqlite") as house:
         house.play(history)
         before = house.picture()
         crashpoints.arm("append.before_commit", dies)

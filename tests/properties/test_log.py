@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from infrastructure.store.rows import session_state
 from infrastructure.store.tables import OutboxRow
 from infrastructure.store.topics import TOPICS
 from tests.properties.histories import ROOM, SESSIONS, Step, histories
-from tests.properties.playing import House, on_sqlite, opened
+from tests.properties.playing import SHARED, House, opened, opened_on
 
 FEWER = settings(max_examples=max(5, settings().max_examples // 6))
 """For properties that are tried on a file, too."""
@@ -97,10 +98,11 @@ def test_a_delta_is_the_same_live_from_the_outbox_and_from_the_log_byte_for_byte
         check_deltas(house, history)
 
 
+@pytest.mark.parametrize("kind", SHARED)
 @FEWER
 @given(histories())
-def test_a_delta_is_the_same_live_from_a_files_outbox_and_log(history: list[Step]) -> None:
-    with on_sqlite() as house:
+def test_a_delta_is_the_same_live_from_a_databases_outbox_and_log(kind: str, history: list[Step]) -> None:
+    with opened_on(kind) as house:
         check_deltas(house, history)
 
 
@@ -162,10 +164,13 @@ def test_a_rebuild_ends_in_the_rows_that_the_commits_wrote(history: list[Step]) 
         check_read_models(house, history)
 
 
+@pytest.mark.parametrize("kind", SHARED)
 @FEWER
 @given(histories())
-def test_a_rebuild_of_a_file_ends_in_the_rows_that_the_commits_wrote(history: list[Step]) -> None:
-    with on_sqlite() as house:
+def test_a_rebuild_of_a_database_ends_in_the_rows_that_the_commits_wrote(
+    kind: str, history: list[Step]
+) -> None:
+    with opened_on(kind) as house:
         check_read_models(house, history)
 
 

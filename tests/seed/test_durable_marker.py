@@ -1,15 +1,16 @@
-"""TestDurableMarkerSurvivesObserverFailureAndCanReplay, step by step on a real SQLite file.
+"""TestDurableMarkerSurvivesObserverFailureAndCanReplay, step by step on a real database.
 
 Once with our own outbox as the durable marker, once with a marker that a host keeps in a table of its own.
 """
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from application.ledger import Ledger
@@ -45,26 +46,45 @@ class ReplayObserver:
             raise ConnectionError("observer unavailable")
 
 
+@dataclass(frozen=True)
+class HostDatabase:
+    """The host's own connection to the database of the store."""
+
+    url: str
+    connection: sqlite3.Connection | psycopg.Connection[Any]
+
+    @property
+    def mark(self) -> str:
+        """How a parameter stands in a statement."""
+        return "?" if self.url.startswith("sqlite") else "%s"
+
+    def execute(self, statement: str, *parameters: Any) -> Any:
+        return self.connection.execute(statement.replace("?", self.mark), parameters)
+
+
+@dataclass
 class DurableMarkerParticipant:
     """Writes each delta into the host's own table, in the transaction of the commit."""
 
+    mark: str
+
     def participate(self, execute: Callable[[str, Sequence[Any]], None], delta: CommitDelta) -> None:
+        values = f"{self.mark}, {self.mark}, 0"
         execute(
-            "INSERT INTO test_durable_outbox (transaction_id, payload_json, delivered) VALUES (?, ?, 0)",
+            f"INSERT INTO test_durable_outbox (transaction_id, payload_json, delivered) VALUES ({values})",
             (delta.transaction_id, delta.to_json()),
         )
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "agent-store.db"
-
-
-@pytest.fixture
-def db(path: Path) -> Iterator[sqlite3.Connection]:
-    """The host's own connection to the same file."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        yield connection
+def db(url: str) -> Iterator[HostDatabase]:
+    if url.startswith("sqlite"):
+        connected: Any = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+    else:
+        server, schema = re.split(r"[?&]schema=", url)
+        connected = psycopg.connect(server, autocommit=True, options=f"-c search_path={schema}")
+    with closing(connected) as connection:
+        yield HostDatabase(url, connection)
 
 
 def found(ledger: Ledger) -> bool:
@@ -80,9 +100,9 @@ def committed(reply: StateReply) -> CommitDelta:
 
 
 class TestDurableMarkerSurvivesObserverFailureAndCanReplay:
-    def test_with_our_outbox(self, path: Path, db: sqlite3.Connection) -> None:
+    def test_with_our_outbox(self, url: str, db: HostDatabase) -> None:
         observer = ReplayObserver(fail=True)
-        with open_ledger(f"sqlite:///{path}") as ledger:
+        with open_ledger(url) as ledger:
             ledger.subscribe(observer, SUBSCRIPTION)
 
             # The observer fails after the commit; the command does not.
@@ -96,7 +116,7 @@ class TestDurableMarkerSurvivesObserverFailureAndCanReplay:
 
             # It decodes to the delta that was committed.
             (payload_json,) = db.execute(
-                "SELECT delta FROM outbox WHERE transaction_id = ?", (result.transaction_id,)
+                "SELECT delta FROM outbox WHERE transaction_id = ?", result.transaction_id
             ).fetchone()
             replayed = CommitDelta.from_json(payload_json)
             assert replayed.transaction_id == result.transaction_id
@@ -115,9 +135,9 @@ class TestDurableMarkerSurvivesObserverFailureAndCanReplay:
             assert ledger.redeliver(SUBSCRIPTION) == 0
             assert observer.calls == 2
 
-    def test_with_a_host_that_keeps_its_own_marker(self, path: Path, db: sqlite3.Connection) -> None:
+    def test_with_a_host_that_keeps_its_own_marker(self, url: str, db: HostDatabase) -> None:
         observer = ReplayObserver(fail=True)
-        with open_ledger(f"sqlite:///{path}", participant=DurableMarkerParticipant()) as ledger:
+        with open_ledger(url, participant=DurableMarkerParticipant(db.mark)) as ledger:
             db.execute(
                 "CREATE TABLE test_durable_outbox"
                 " (transaction_id TEXT PRIMARY KEY, payload_json TEXT NOT NULL, delivered INTEGER NOT NULL)"
@@ -132,7 +152,7 @@ class TestDurableMarkerSurvivesObserverFailureAndCanReplay:
             # The marker is there and undelivered.
             payload_json, delivered = db.execute(
                 "SELECT payload_json, delivered FROM test_durable_outbox WHERE transaction_id = ?",
-                (result.transaction_id,),
+                result.transaction_id,
             ).fetchone()
             assert delivered == 0
 
@@ -152,18 +172,18 @@ class TestDurableMarkerSurvivesObserverFailureAndCanReplay:
             assert observer.deltas == [delta, delta]
             marked = db.execute(
                 "UPDATE test_durable_outbox SET delivered = 1 WHERE transaction_id = ?",
-                (result.transaction_id,),
+                result.transaction_id,
             )
             assert marked.rowcount == 1
             assert db.execute("SELECT count(*) FROM test_durable_outbox").fetchone() == (1,)
             assert ledger.verify().ok
 
-    def test_the_marker_outlives_the_process(self, path: Path) -> None:
-        with open_ledger(f"sqlite:///{path}") as ledger:
+    def test_the_marker_outlives_the_process(self, url: str) -> None:
+        with open_ledger(url) as ledger:
             ledger.subscribe(ReplayObserver(fail=True), SUBSCRIPTION)
             delta = committed(ledger.report_state(REPORT))
         observer = ReplayObserver(fail=False)
-        with open_ledger(f"sqlite:///{path}") as ledger:
+        with open_ledger(url) as ledger:
             ledger.subscribe(observer, SUBSCRIPTION)
             assert observer.calls == 0
             assert ledger.redeliver(SUBSCRIPTION) == 1

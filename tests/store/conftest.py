@@ -1,17 +1,34 @@
 """The places over which every behaviour is shown."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.store.place import Place, in_file, in_memory
+from tests.postgres import postgres_url
+from tests.store.place import Place, at, in_file, in_memory
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """Each kind of store in turn."""
-    place = in_memory() if request.param == "memory" else in_file(tmp_path / "store.db")
+    with ExitStack() as stack:
+        match request.param:
+            case "memory":
+                place = in_memory()
+            case "sqlite":
+                place = in_file(tmp_path / "store.db")
+            case _:
+                place = at(stack.enter_context(postgres_url()))
+        stack.callback(place.close)
+        yield place
+
+
+@pytest.fixture
+def shared(url: str) -> Iterator[Place]:
+    """A store that processes can share."""
+    place = at(url)
     yield place
     place.close()
 

@@ -14,6 +14,7 @@ from domain.event import Content
 from domain.ids import RoomId, SessionId, StreamId, session_stream
 from domain.session import Opened, SessionEvent, Titled
 from domain.work import Work
+from infrastructure.main import open_database
 from infrastructure.store.event_store import EventStore
 from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.records import SALT_BYTES
@@ -64,7 +65,13 @@ class Place:
     make: Callable[[], Database]
     clock: Clock = field(default_factory=Clock)
     failures: Failures = field(default_factory=Failures)
-    _open: list[EventStore] = field(default_factory=list)
+    _open: list[EventStore | Database] = field(default_factory=list)
+
+    def database(self) -> Database:
+        """The place alone, without a store on it."""
+        database = self.make()
+        self._open.append(database)
+        return database
 
     def store(self, participant: Participant | None = None) -> EventStore:
         store = EventStore(self.make(), self.clock, participant, Salts())
@@ -77,8 +84,8 @@ class Place:
 
     def close(self) -> None:
         """Close whatever is open; also what a test has closed already."""
-        for store in self._open:
-            store.close()
+        for opened in self._open:
+            opened.close()
         self._open.clear()
 
     def decides(
@@ -110,6 +117,11 @@ def in_memory() -> Place:
 def in_file(path: Path) -> Place:
     """A place that keeps its store in a file."""
     return Place(lambda: SQLiteDatabase(path))
+
+
+def at(url: str) -> Place:
+    """A place that keeps its store where an address says."""
+    return Place(lambda: open_database(url))
 
 
 def titled(title: str) -> Titled:

@@ -37,7 +37,7 @@ def test_a_backup_of_a_store_in_use_becomes_an_equal_store_with_an_id_of_its_own
     again = in_file(tmp_path / "again.db")
     assert list(again.store().deltas()) == list(store.deltas())[:1]
     assert again.store().verify().ok
-    assert again.make().store_id != place.make().store_id
+    assert again.database().store_id != place.database().store_id
     committed = again.store().submit(again.decides(titled("later")))
     assert committed.answer["transactionId"] != list(store.deltas())[1].transaction_id
     again.close()

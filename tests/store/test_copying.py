@@ -1,6 +1,7 @@
 """A copy has the same events at the same positions, and goes on with an id of its own."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,22 +14,37 @@ from infrastructure.store.copying import copy
 from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import OPERATIONS, READ_MODELS, Database
-from tests.store.place import ROOM, Place, in_file, in_memory, titled
+from tests.postgres import postgres_url
+from tests.store.place import ROOM, Place, at, in_file, in_memory, titled
 
 RUNNING = {"state": {"turn": {"turnId": "t1", "phase": "running"}}}
 Make = Callable[[], Database]
 
 
-@pytest.fixture(params=["memory to sqlite", "sqlite to memory", "sqlite to sqlite"])
+@pytest.fixture(
+    params=[
+        "memory to sqlite",
+        "sqlite to memory",
+        "sqlite to sqlite",
+        "sqlite to postgres",
+        "postgres to sqlite",
+    ]
+)
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Place, Place]]:
     """A place to copy from and one to copy into."""
-    kinds = request.param.split(" to ")
-    made = [
-        in_memory() if kind == "memory" else in_file(tmp_path / f"{at}.db") for at, kind in enumerate(kinds)
-    ]
-    yield made[0], made[1]
-    for place in made:
-        place.close()
+    with ExitStack() as stack:
+        made = []
+        for number, kind in enumerate(request.param.split(" to ")):
+            match kind:
+                case "memory":
+                    place = in_memory()
+                case "sqlite":
+                    place = in_file(tmp_path / f"{number}.db")
+                case _:
+                    place = at(stack.enter_context(postgres_url()))
+            stack.callback(place.close)
+            made.append(place)
+        yield made[0], made[1]
 
 
 def fill(ledger: Ledger, *, purges: bool = True) -> None:
@@ -76,7 +92,7 @@ def rows(database: Database) -> int:
 
 def test_a_copy_has_everything_and_an_id_of_its_own(places: tuple[Place, Place]) -> None:
     fill(places[0].ledger())
-    source, target = places[0].make(), places[1].make()
+    source, target = places[0].database(), places[1].database()
     copied = copy(source, target)
 
     assert everything(target) == everything(source)
@@ -95,7 +111,7 @@ def test_a_copy_has_everything_and_an_id_of_its_own(places: tuple[Place, Place])
 def test_the_copy_goes_on_and_its_transaction_ids_are_its_own(places: tuple[Place, Place]) -> None:
     """The same command in both: were the ids equal, whoever has had one delta would leave the other out."""
     fill(places[0].ledger())
-    copy(places[0].make(), places[1].make())
+    copy(places[0].database(), places[1].database())
     both = [place.ledger() for place in places]
     replies = [ledger.set_title(ROOM, "ses-0", "Tides") for ledger in both]
 
@@ -117,7 +133,7 @@ def test_a_copy_that_was_cut_off_is_whole_and_goes_on(
 ) -> None:
     monkeypatch.setattr(copying, "CHUNK_EVENTS", chunk)
     fill(places[0].ledger(), purges=False)
-    source, target = places[0].make(), places[1].make()
+    source, target = places[0].database(), places[1].database()
 
     class Cut(Exception):
         pass
@@ -139,7 +155,7 @@ def test_a_copy_that_was_cut_off_is_whole_and_goes_on(
 def test_a_second_copy_takes_over_what_has_come_since(places: tuple[Place, Place]) -> None:
     ledger = places[0].ledger()
     fill(ledger)
-    source, target = places[0].make(), places[1].make()
+    source, target = places[0].database(), places[1].database()
     copy(source, target)
     ledger.set_title(ROOM, "ses-0", "Tides")
     ledger.purge(ROOM, "ses-3")
@@ -153,7 +169,7 @@ def test_a_second_copy_takes_over_what_has_come_since(places: tuple[Place, Place
 def test_a_store_with_events_of_its_own_is_left_alone(places: tuple[Place, Place]) -> None:
     fill(places[0].ledger())
     places[1].store().submit(places[1].decides(titled("mine")))
-    source, target = places[0].make(), places[1].make()
+    source, target = places[0].database(), places[1].database()
     before = everything(target)
     with pytest.raises(StoreError, match="the new store has events of its own; copy into an empty one"):
         copy(source, target)
@@ -162,7 +178,7 @@ def test_a_store_with_events_of_its_own_is_left_alone(places: tuple[Place, Place
 
 def test_a_copy_that_was_written_to_is_not_copied_over(places: tuple[Place, Place]) -> None:
     fill(places[0].ledger())
-    source, target = places[0].make(), places[1].make()
+    source, target = places[0].database(), places[1].database()
     copy(source, target)
     for place in places:
         place.ledger().set_title(ROOM, "ses-0", "Tides")
@@ -171,7 +187,7 @@ def test_a_copy_that_was_written_to_is_not_copied_over(places: tuple[Place, Plac
 
 
 def test_an_empty_store_copies_to_an_empty_store(places: tuple[Place, Place]) -> None:
-    source, target = places[0].make(), places[1].make()
+    source, target = places[0].database(), places[1].database()
     copied = copy(source, target)
     assert (copied.events, copied.end) == (0, 0)
     store = places[1].store()
@@ -200,7 +216,7 @@ def test_a_purge_while_the_copy_runs_reaches_what_was_copied(
     monkeypatch.setattr(copying, "CHUNK_EVENTS", 3)
     ledger = places[0].ledger()
     fill(ledger)
-    source, target = places[0].make(), places[1].make()
+    source, target = places[0].database(), places[1].database()
     purged = [purge(str(ROOM), "ses-0", "")]
 
     def meanwhile(_: int) -> None:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from subprocess import run
 from threading import Barrier, Thread
 
@@ -94,8 +93,7 @@ def taken_all(following: Following) -> list[CommittedDelta]:
     return list(following)
 
 
-def test_a_commit_of_another_process_is_followed(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/store.db"
+def test_a_commit_of_another_process_is_followed(url: str) -> None:
     report = {"state": {"turn": {"turnId": "t1", "phase": "running"}}}
     script = (
         "import sys; from infrastructure.main import open_ledger\n"

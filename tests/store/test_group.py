@@ -1,5 +1,6 @@
 """Commands that wait together are stored with one commit, and each gets its own answer."""
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Event, Thread
@@ -152,6 +153,18 @@ def test_of_a_batch_that_cannot_be_stored_only_the_guilty_command_fails(place: P
     stored = [delta.delta.mutations[0].agent_session_id for delta in store.deltas()]
     assert stored == ["a", "c"]
     assert store.verify().problems == ()
+
+
+def test_trouble_of_the_database_is_told_in_our_words_and_costs_no_other_command(file: Place) -> None:
+    store = file.store()
+
+    def broken(load: Loader) -> Decision:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    done, _ = store._writer.run([file.decides(titled("a")), broken, file.decides(titled("b"))])
+
+    assert [type(one) for one in done] == [Committed, StoreError, Committed]
+    assert len(list(store.deltas())) == 2
 
 
 def test_a_decision_cannot_ask_for_another_one(place: Place) -> None:

@@ -35,11 +35,11 @@ def check_whole(place: Place, answered: list[str]) -> None:
     store.close()
 
 
-def test_processes_killed_at_any_moment_lose_nothing_they_were_answered(file: Place, path: Path) -> None:
+def test_processes_killed_at_any_moment_lose_nothing_they_were_answered(shared: Place, url: str) -> None:
     chance = Random(20260301)
     answered: list[str] = []
     for number in range(ROUNDS):
-        pair = [Child(report_both, f"sqlite:///{path}", f"own-{number}-{one}", REPORTS_MAX) for one in "ab"]
+        pair = [Child(report_both, url, f"own-{number}-{one}", REPORTS_MAX) for one in "ab"]
         for child in pair:
             answered += child.lines(chance.randrange(12))
             for _ in range(chance.randrange(20_000)):
@@ -47,19 +47,19 @@ def test_processes_killed_at_any_moment_lose_nothing_they_were_answered(file: Pl
             answered += child.kill()
             assert child.process.exitcode == -signal.SIGKILL
         if number % 20 == 19:
-            check_whole(file, answered)
+            check_whole(shared, answered)
     assert len(answered) > ROUNDS
     assert len(set(answered)) == len(answered)
-    ledger = file.ledger()
+    ledger = shared.ledger()
     assert len(list(ledger.deltas())) >= len(answered)
     assert ledger.report_state({"state": {"title": "on"}}, room=ROOM, session=SHARED).applied
     assert ledger.verify().ok
 
 
-def test_a_killed_writer_holds_up_nobody(file: Place, path: Path) -> None:
-    """It dies with the lock in its hand, while this process has the file open."""
-    ledger = file.ledger()
-    child = Child(die_at, f"sqlite:///{path}", "append.before_commit", 0, ["never answered"])
+def test_a_killed_writer_holds_up_nobody(shared: Place, url: str) -> None:
+    """It dies with the lock in its hand, while this process has the store open."""
+    ledger = shared.ledger()
+    child = Child(die_at, url, "append.before_commit", 0, ["never answered"])
     assert child.end() == []
     assert child.process.exitcode == -signal.SIGKILL
     assert list(ledger.deltas()) == []
@@ -73,9 +73,9 @@ TITLES = ["a", "b", "c", "d"]
 @pytest.mark.parametrize("deaths_after", [0, 2])
 @pytest.mark.parametrize("crash_point", crashpoints.NAMES)
 def test_after_a_death_at_a_crash_point_all_is_whole_and_everything_arrives(
-    file: Place, path: Path, crash_point: str, deaths_after: int
+    shared: Place, url: str, crash_point: str, deaths_after: int
 ) -> None:
-    child = Child(die_at, f"sqlite:///{path}", crash_point, deaths_after, TITLES)
+    child = Child(die_at, url, crash_point, deaths_after, TITLES)
     said = child.end()
     assert child.process.exitcode == -signal.SIGKILL
     answered = [line.removeprefix("answered ") for line in said if line.startswith("answered ")]
@@ -83,10 +83,10 @@ def test_after_a_death_at_a_crash_point_all_is_whole_and_everything_arrives(
     stored_before = deaths_after if crash_point == "append.before_commit" else deaths_after + 1
     assert len(answered) == deaths_after
     if stored_before:
-        check_whole(file, answered)
+        check_whole(shared, answered)
 
     # The caller tries again with the same command ids and gets the answers of what was stored.
-    ledger = file.ledger()
+    ledger = shared.ledger()
     stored = [str(delta.transaction_id) for delta in ledger.deltas()]
     assert len(stored) == stored_before
     handed: list[str] = []

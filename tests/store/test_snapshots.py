@@ -209,7 +209,7 @@ def test_sessions_that_come_due_at_once_share_one_thread(
         threads.add(current_thread())
 
     monkeypatch.setattr(Writer, "take_snapshot", take_snapshot)
-    snapshots = Snapshots(Writer(place.make(), place.clock))
+    snapshots = Snapshots(place.store()._writer)
     start = Barrier(8)
 
     def take() -> None:

@@ -21,7 +21,7 @@ SUBSCRIPTION = "writer"
 def context() -> ForkServerContext:
     """Starts processes that have imported everything and opened nothing."""
     chosen = multiprocessing.get_context("forkserver")
-    chosen.set_forkserver_preload(["tests.store.writer_process"])
+    chosen.set_forkserver_preload(["tests.store.writer_process", "infrastructure.store.postgres"])
     return chosen
 
 
@@ -84,6 +84,15 @@ def report_same(pipe: Connection, url: str, start: Barrier) -> None:
     start.wait()
     with open_ledger(url) as ledger:
         say(pipe, _report(ledger, SHARED, "the same for all"))
+
+
+def end_child(pipe: Connection, url: str, child: str, rounds: int, start: Barrier) -> None:
+    """In each round end a child of its root, at the same moment as somebody else ends the other one."""
+    with open_ledger(url) as ledger:
+        for number in range(rounds):
+            turn = {"turnId": "t1", "phase": "completed"}
+            start.wait()
+            ledger.report_state({"state": {"turn": turn}}, room=ROOM, session=f"{child}-{number}")
 
 
 def die_at(pipe: Connection, url: str, crash_point: str, deaths_after: int, titles: Sequence[str]) -> None:
