@@ -145,15 +145,18 @@ def _chunks(told: Session) -> list[tuple[Entry, ...]]:
 def _take_in(ledger: Ledger, run: _Run, told: Session, room: RoomId) -> ImportResult:
     chunks = _chunks(told)
     result = ImportResult()
+    had_news = False
     for index, chunk in enumerate(chunks):
         steps = _steps(run, told, chunk, is_first=index == 0)
         if index == len(chunks) - 1:
-            steps.append(partial(_conclude, run, told, had_news=result.events > 0))
+            steps.append(partial(_conclude, run, told, had_news=had_news))
         id_ = f"{run.import_id}:{run.digest}{run.variant}:{_told_beside(told)}:{index}"
         key = CommandKey("import", room, SessionId(told.session_id), id_)
         committed = ledger.run(room, _decide(run, told, steps), key, run.digest)
+        news = ImportResult(**committed.answer["news"])
+        had_news = had_news or news.events > 0  # A run that was killed may have had it before this one.
         if committed.events:
-            result += ImportResult(**committed.answer["news"])
+            result += news
         if committed.answer["refused"]:
             break
     return result

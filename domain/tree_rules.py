@@ -111,10 +111,19 @@ def delete(work: Work, anchor: SessionId, tree: Tree) -> list[Outcome]:
     deepest_first = _deepest_first(tree, anchor, members)
     for member in deepest_first:
         draft = work.session(member.session)
-        finish(work)
+        _finish_below(work, named)
         settle_all(draft, "deleted")
         draft.add(Deleted(deletion_id=deletion_id, anchor=anchor, **_root_ids(draft.state)))  # type: ignore[arg-type]
     return [applied("session", member.session) for member in deepest_first]
+
+
+def _finish_below(work: Work, named: Draft) -> None:
+    """Let a root end as it would by itself when its children have, before it goes the way they go.
+
+    A root that stays is told when everything else is written (SPEC C6).
+    """
+    if not named.state.is_child:
+        finish(work)
 
 
 def _deepest_first(tree: Tree, anchor: SessionId, members: Iterable[Session]) -> list[Session]:
@@ -153,9 +162,9 @@ def purge(work: Work, anchor: SessionId, tree: Tree) -> list[Outcome]:
     members = [session for session in _with_descendants(tree, anchor) if not session.purged]
     for member in _deepest_first(tree, anchor, members):
         draft = work.session(member.session)
-        finish(work)
+        _finish_below(work, named)
         settle_all(draft, "deleted")
-    finish(work)
+    _finish_below(work, named)
     for member in members:
         draft = work.session(member.session)
         draft.add(

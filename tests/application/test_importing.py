@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from itertools import permutations
 from pathlib import Path
@@ -280,6 +282,46 @@ def test_a_dry_run_reports_the_same_and_stores_nothing(path: Path, story: Story)
 # Killed and run again.
 
 
+@contextmanager
+def dying(chunk: int, when: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kill the import that runs meanwhile at its commit of a chunk."""
+    commits: list[int] = []
+    run = Ledger.run
+
+    def run_and_die(ledger: Ledger, *args: Any, **more: Any) -> Any:
+        commits.append(1)
+        if when == "before the commit" and len(commits) == chunk + 1:
+            raise Killed
+        committed = run(ledger, *args, **more)
+        if when == "after the commit" and len(commits) == chunk + 1:
+            raise Killed
+        return committed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "run", run_and_die)
+        with pytest.raises(Killed):
+            yield
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_a_rewritten_file_is_said_to_be_read_though_the_run_that_had_its_news_died(
+    chunk: int, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C8: What a killed run has taken in is news of the run that ends the import, too."""
+    monkeypatch.setattr(importing, "CHUNK_ENTRIES_MAX", 3)
+    whole = read(sample_files()[0])
+    (session,) = whole.sessions
+    before = replace(session, entries=(session.entries[0], *session.entries[2:]))
+    take(story, replace(whole, sessions=(before,)), digest="d1")
+
+    with dying(chunk, "after the commit", monkeypatch):
+        take(story, whole, digest="d2")
+    take(story, whole, digest="d2")
+
+    read_to = [event.event for event in history(story.ledger) if isinstance(event.event, Imported)]
+    assert [event.digest for event in read_to] == ["d1", "d2"]
+
+
 @pytest.mark.parametrize("chunk", range(5))
 @pytest.mark.parametrize("when", ["before the commit", "after the commit"])
 def test_a_run_that_died_between_two_chunks_goes_on(
@@ -294,22 +336,8 @@ def test_a_run_that_died_between_two_chunks_goes_on(
         take(undisturbed, read(path))
         whole = shown(undisturbed.ledger, set())
         log = [event.event for event in history(undisturbed.ledger)]
-    commits: list[int] = []
-    run = Ledger.run
-
-    def dying(ledger: Ledger, *args: Any, **more: Any) -> Any:
-        commits.append(1)
-        if when == "before the commit" and len(commits) == chunk + 1:
-            raise Killed
-        committed = run(ledger, *args, **more)
-        if when == "after the commit" and len(commits) == chunk + 1:
-            raise Killed
-        return committed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "run", dying)
-        with pytest.raises(Killed):
-            take(story, read(path))
+    with dying(chunk, when, monkeypatch):
+        take(story, read(path))
     take(story, read(path))
 
     assert shown(story.ledger, set()) == whole

@@ -402,7 +402,7 @@ def test_a_deleted_session_may_be_purged(story: Story) -> None:
 
 
 def test_a_purge_settles_what_is_at_work_first(story: Story) -> None:
-    """S9: A purge of a live session ends its turns, so that no root waits for it."""
+    """S9, C6: A purge of a live session ends its turns, so that no root waits; the root hears of it last."""
     story.turn("t1", "running", at=0)
     story.child("kid", at=1)
     story.turn("k1", "running", session="kid", at=2)
@@ -410,5 +410,5 @@ def test_a_purge_settles_what_is_at_work_first(story: Story) -> None:
 
     reply = story.purge("kid")
 
-    assert story.wrote(reply) == ["kid:turn_settled", "child_quiet", "turn_settled", "kid:purged"]
+    assert story.wrote(reply) == ["kid:turn_settled", "kid:purged", "child_quiet", "turn_settled"]
     assert story.the_turn().phase == "settled"
