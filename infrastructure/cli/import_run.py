@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from application.importing import ImportResult, import_transcript
 from domain.errors import Malformed, Rejected
-from infrastructure.collector import spared
+from infrastructure.collector import Sweeper, spared
 from infrastructure.transcripts.files import FoundFile, TranscriptFile
 from infrastructure.transcripts.formats import FORMATS, format_of
 from infrastructure.transcripts.memo import Fingerprint, Mark, Memo, fingerprint, is_settled
@@ -87,6 +87,7 @@ class ImportRun:
     """What is read is being written: turns go on where files end, and have to be ended later."""
     _seen: Memo = field(default_factory=lambda: Memo(None, ""))
     """What was read in this run, as live or not."""
+    _sweeper: Sweeper = field(default_factory=Sweeper)
 
     def take(self, files: Iterable[FoundFile], went_on: Callable[[Path, int], None]) -> None:
         """Take in what is not remembered as it is; raises what ends the whole import."""
@@ -102,6 +103,7 @@ class ImportRun:
         try:
             for reading, print_ in self._read(unread):
                 self._take_one(reading, print_)
+                self._sweeper.worked_on(print_[0] if print_ else 0)
                 went_on(reading.found.path, self.records)
                 if monotonic() - saved_at > SAVE_EVERY_S:
                     self.save()
