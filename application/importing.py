@@ -299,6 +299,15 @@ def _end_turn(draft: Draft, end: TurnEnd) -> None:
     )
     how = ("end_of_file" if end.provisional else "reported", end.provisional)
     turn_rules.report_turn(draft, report, settled_at, how)  # type: ignore[arg-type]
+    if end.outcome == "completed":
+        _reopen_tools(draft, TurnId(end.turn_id))
+
+
+def _reopen_tools(draft: Draft, turn_id: TurnId) -> None:
+    """Take back what an earlier guess closed: a turn that was completed leaves open calls as they are."""
+    for message in draft.open_tools(turn_id):
+        if message.provisional:
+            report_message(draft, MessageUpdate(message_id=message.message_id, status="running"))
 
 
 def _message(draft: Draft, told: Message) -> None:

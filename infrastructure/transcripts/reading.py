@@ -9,6 +9,7 @@ import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
@@ -16,6 +17,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
+from domain.errors import RepriseError
 from infrastructure.transcripts.files import (
     FoundFile,
     TranscriptFile,
@@ -30,6 +32,10 @@ AHEAD_BYTES_MAX: Final = 8 * 2**20
 """Files are read ahead until they have this many bytes; one that has more is read alone."""
 ALONE_BYTES_MAX: Final = 4 * 2**20
 """An import of less is over before a process has started."""
+
+
+class ReadingEnded(RepriseError):
+    """The process that reads was killed, perhaps for want of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,8 @@ def read_all(files: Iterable[tuple[FoundFile, int]], *, redacts: bool) -> Iterat
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_belong_to_parent) as process:
         try:
             yield from _ahead(process, files, redacts)
+        except BrokenProcessPool as error:
+            raise ReadingEnded("the process that reads transcripts ended; import again") from error
         finally:
             process.shutdown(wait=True, cancel_futures=True)
 

@@ -47,6 +47,12 @@ def take(story: Story, path: Path, size: int | None = None) -> ImportResult:
     return import_transcript(story.ledger, transcript, import_id=name, digest=digest, room=ROOM)
 
 
+def line_ends(path: Path, data: bytes) -> list[int]:
+    """Where a file may have ended before; a document tells nothing until it is whole, so a few do."""
+    ends = [place + 1 for place, byte in enumerate(data[:-1]) if byte == ord("\n")]
+    return ends[:: len(ends) // 4] if path.suffix == ".json" else ends
+
+
 def shown_after(files: Iterable[Path]) -> dict[str, Any]:
     with told() as story:
         for path in files:
@@ -77,7 +83,7 @@ def test_a_file_that_grew_shows_what_the_whole_shows_and_never_goes_back(path: P
     take(story, path)
     whole = shown(story.ledger, HIDDEN)
 
-    for size in [place + 1 for place, byte in enumerate(data[:-1]) if byte == ord("\n")]:
+    for size in line_ends(path, data):
         with told() as grown:
             take(grown, path, size)
             take(grown, path)
@@ -93,7 +99,7 @@ def test_a_file_watched_while_it_grows_ends_as_the_whole(path: Path) -> None:
     """J2: Taken in after every line, a file shows what it shows taken in once."""
     data = path.read_bytes()
     with told() as grown:
-        for size in [place + 1 for place, byte in enumerate(data) if byte == ord("\n")]:
+        for size in line_ends(path, data):
             take(grown, path, size)
         take(grown, path)
 
