@@ -50,6 +50,8 @@ def import_(
     from infrastructure.cli.import_report import tell, tell_as_json
     from infrastructure.cli.import_run import ImportRun, deleting_agents
 
+    if watch and dry_run:
+        raise click.UsageError("--watch shows what it stores; leave out --dry-run")
     places = [] if paths else _agents_folders()
     found = _found(paths, places)
     with opened(makes=True, tries=dry_run) as ledger:

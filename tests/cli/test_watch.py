@@ -60,6 +60,10 @@ def watcher(cli: Cli, folder: Path) -> Iterator[Watcher]:
         watcher.stop(signal.SIGKILL)
 
 
+def test_a_dry_run_has_nothing_to_watch(cli: Cli, folder: Path) -> None:
+    assert cli.run("import", "--watch", "--dry-run", folder).code == 2
+
+
 def append(path: Path, script: Script, since: int) -> None:
     with path.open("ab") as file:
         file.write(b"".join(row + b"\n" for row in script.rows[since:]))
