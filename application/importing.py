@@ -61,6 +61,8 @@ class ImportResult:
     unknown: int = 0
     duplicates: int = 0
     warnings: tuple[Remark, ...] = ()
+    refused: int = 0
+    """Sessions that took nothing because they, or their roots, are deleted: they may be restored."""
 
     def __add__(self, other: "ImportResult") -> "ImportResult":
         return ImportResult(
@@ -72,6 +74,7 @@ class ImportResult:
             self.unknown + other.unknown,
             self.duplicates + other.duplicates,
             self.warnings + other.warnings,
+            self.refused + other.refused,
         )
 
 
@@ -158,6 +161,7 @@ def _take_in(ledger: Ledger, run: _Run, told: Session, room: RoomId) -> ImportRe
         if committed.events:
             result += news
         if committed.answer["refused"]:
+            result += ImportResult(refused=1)
             break
     return result
 
@@ -172,7 +176,7 @@ def _preview(ledger: Ledger, run: _Run, told: Session, room: RoomId) -> ImportRe
     steps = _steps(run, told, told.entries, is_first=True)
     steps.append(partial(_conclude, run, told, had_news=False))
     committed = ledger.rehearse(room, _decide(run, told, steps))
-    return ImportResult(**committed.answer["news"])
+    return ImportResult(**committed.answer["news"], refused=int(committed.answer["refused"]))
 
 
 Step = Callable[[Draft], bool | None]

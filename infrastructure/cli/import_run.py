@@ -116,9 +116,11 @@ class ImportRun:
             self.memo.save(last_commit(self.ledger))
 
     def trouble(self, text: str, kind: str = "", code: str = "unreadable") -> None:
-        """Something could not be taken in; the others are."""
-        self._tally(kind).left_out += 1
-        self.warned.append({"code": code, "text": text})
+        """Something could not be taken in; the others are. It is told once, however often it is tried."""
+        warning = {"code": code, "text": text}
+        if warning not in self.warned:
+            self._tally(kind).left_out += 1
+            self.warned.append(warning)
 
     @property
     def news(self) -> ImportResult:
@@ -160,7 +162,7 @@ class ImportRun:
             self._seen.remember(path, file.kind, print_)
         if self.live:
             self.memo.forget(path)
-        elif print_ and is_settled(print_, time_ns()) and not self.dry_run:
+        elif print_ and is_settled(print_, time_ns()) and not (self.dry_run or news.refused):
             self.memo.remember(path, file.kind, print_)
 
     def _known(self, path: Path, print_: Fingerprint | None) -> str:

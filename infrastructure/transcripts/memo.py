@@ -60,6 +60,7 @@ class Memo:
     """None: nothing is remembered beyond this run."""
     how: str
     files: dict[str, Entry] = field(default_factory=dict)
+    _is_saved: bool = True
 
     def kind_of(self, path: Path, found: Fingerprint | None) -> str:
         """The format of a file that was taken in as it is; blank for any other."""
@@ -68,13 +69,15 @@ class Memo:
 
     def remember(self, path: Path, kind: str, found: Fingerprint) -> None:
         self.files[os.path.realpath(path)] = (kind, found)
+        self._is_saved = False
 
     def forget(self, path: Path) -> None:
-        self.files.pop(os.path.realpath(path), None)
+        if self.files.pop(os.path.realpath(path), None):
+            self._is_saved = False
 
     def save(self, mark: Mark | None) -> None:
         """Write it whole or not at all; a memo that cannot be written is none."""
-        if self.path is None or mark is None:
+        if self.path is None or mark is None or self._is_saved:
             return
         content = {
             "shape": SHAPE,
@@ -88,6 +91,7 @@ class Memo:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             unfinished.write_text(json.dumps(content), encoding="utf-8", errors="surrogateescape")
             unfinished.replace(self.path)
+            self._is_saved = True
         except OSError:
             unfinished.unlink(missing_ok=True)
 

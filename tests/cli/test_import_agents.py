@@ -123,6 +123,23 @@ def test_another_store_or_an_emptied_one_is_filled_whatever_was_remembered(
     assert len(reads) == 14
 
 
+def test_what_a_deleted_session_refused_comes_when_it_is_restored(
+    cli: Cli, tmp_path: Path, reads: list[str]
+) -> None:
+    script = Script()
+    script.user("one")
+    path = tmp_path / f"{SESSION}.jsonl"
+    path.write_bytes(script.data)
+    cli.run("import", path)
+    cli.run("delete", SESSION)
+    script.text("msg_1", "two")
+    path.write_bytes(script.data)
+    cli.run("import", path)
+    cli.run("restore", SESSION)
+
+    assert cli.run("import", path, "--json").objects[0]["messages"] == 1
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"shape":1}', b"\xff\xfe\x00"])
 def test_a_broken_memo_costs_time_alone(cli: Cli, agents: Path, reads: list[str], content: bytes) -> None:
     cli.run("import")
