@@ -93,17 +93,17 @@ class ImportRun:
         """Take in what is not remembered as it is; raises what ends the whole import."""
         work = [(found, fingerprint(found.path, _beside(found))) for found in files]
         unread = []
-        for found, print_ in work:
-            if kind := self._known(found.path, print_):
+        for found, state in work:
+            if kind := self._known(found.path, state):
                 self._tally(kind).add(found.path, Outcome("unchanged"))
                 went_on(found.path, self.records)
             else:
-                unread.append((found, print_))
+                unread.append((found, state))
         saved_at = monotonic()
         try:
-            for reading, print_ in self._read(unread):
-                self._take_one(reading, print_)
-                self._sweeper.worked_on(print_[0] if print_ else 0)
+            for reading, state in self._read(unread):
+                self._take_one(reading, state)
+                self._sweeper.worked_on(state[0] if state else 0)
                 went_on(reading.found.path, self.records)
                 if monotonic() - saved_at > SAVE_EVERY_S:
                     self.save()
@@ -133,11 +133,11 @@ class ImportRun:
     def _read(
         self, unread: list[tuple[FoundFile, Fingerprint | None]]
     ) -> Iterator[tuple[Reading, Fingerprint | None]]:
-        sized = [(found, print_[0] if print_ else 0) for found, print_ in unread]
+        sized = [(found, state[0] if state else 0) for found, state in unread]
         readings = read_all(sized, redacts=self.redacts)
-        yield from zip(readings, (print_ for _, print_ in unread), strict=True)
+        yield from zip(readings, (state for _, state in unread), strict=True)
 
-    def _take_one(self, reading: Reading, print_: Fingerprint | None) -> None:
+    def _take_one(self, reading: Reading, state: Fingerprint | None) -> None:
         path, file = reading.found.path, reading.file
         if file is None:
             self.trouble(reading.trouble, reading.found.format.kind if reading.found.format else "")
@@ -158,17 +158,17 @@ class ImportRun:
         if path not in self._warned_of:
             self._warned_of.add(path)
             self.warned += [_warned(path, remark) for remark in news.warnings]
-        if print_:
-            self._seen.remember(path, file.kind, print_)
+        if state:
+            self._seen.remember(path, file.kind, state)
         if self.live:
             self.memo.forget(path)
-        elif print_ and is_settled(print_, time_ns()) and not (self.dry_run or news.refused):
-            self.memo.remember(path, file.kind, print_)
+        elif state and is_settled(state, time_ns()) and not (self.dry_run or news.refused):
+            self.memo.remember(path, file.kind, state)
 
-    def _known(self, path: Path, print_: Fingerprint | None) -> str:
+    def _known(self, path: Path, state: Fingerprint | None) -> str:
         """The kind of a file that was read as it is; blank for any other."""
-        kind = self.memo.kind_of(path, print_)
-        return kind or (self._seen.kind_of(path, print_) if self.live else "")
+        kind = self.memo.kind_of(path, state)
+        return kind or (self._seen.kind_of(path, state) if self.live else "")
 
     def _import(self, file: TranscriptFile) -> ImportResult:
         with spared():
