@@ -82,6 +82,8 @@ class _Run:
     transcript: Transcript
     import_id: str
     digest: str
+    variant: str = ""
+    live: bool = False
 
     def source(self, told: Session, offset: int = 0) -> Source:
         return Source(told.provider, self.import_id, self.digest, offset)
@@ -99,14 +101,18 @@ def import_transcript(
     digest: str,
     room: str = "",
     dry_run: bool = False,
+    variant: str = "",
+    live: bool = False,
 ) -> ImportResult:
     """Take in one transcript; the same one again brings no news, a longer one the difference.
 
     `import_id` names the file across its versions, `digest` this version. Each session is taken in with
     one commit per CHUNK_ENTRIES_MAX entries, parents first; a run that was killed goes on when it is
-    run again. With `dry_run` nothing is stored and the result is the same.
+    run again. With `dry_run` nothing is stored and the result is the same. `variant` names what was made
+    of the same bytes, when it is not always the same. `live`: the file is being written, and a turn that is
+    open at its end goes on (SPEC J3).
     """
-    run = _Run(transcript, import_id, digest)
+    run = _Run(transcript, import_id, digest, variant + ":live" * live, live)
     result = ImportResult(
         damaged=transcript.damaged,
         unknown=sum(transcript.unknown.values()),
@@ -144,7 +150,7 @@ def _take_in(ledger: Ledger, run: _Run, told: Session, room: RoomId) -> ImportRe
         steps = _steps(run, told, chunk, is_first=index == 0)
         if index == len(chunks) - 1:
             steps.append(partial(_conclude, run, told, had_news=had_news))
-        id_ = f"{run.import_id}:{run.digest}:{_told_beside(told)}:{index}"
+        id_ = f"{run.import_id}:{run.digest}{run.variant}:{_told_beside(told)}:{index}"
         key = CommandKey("import", room, SessionId(told.session_id), id_)
         committed = ledger.run(room, _decide(run, told, steps), key, run.digest)
         news = ImportResult(**committed.answer["news"])
@@ -249,7 +255,9 @@ def _take(run: _Run, told: Session, entry: Entry, draft: Draft) -> None:
         case TurnStart():
             _start_turn(draft, entry)
         case TurnEnd():
-            if not (entry.provisional and run.is_older(draft)):
+            if entry.provisional and run.live:
+                _go_on(draft, entry)
+            elif not (entry.provisional and run.is_older(draft)):
                 _end_turn(draft, entry)
         case Message():
             _message(draft, entry)
@@ -266,17 +274,40 @@ def _start_turn(draft: Draft, start: TurnStart) -> None:
         turn_rules.start(draft, turn_id, "running", start.origin, start.at_ms, start.at_ms)
 
 
+def _go_on(draft: Draft, end: TurnEnd) -> None:
+    """Take a guessed end back: the turn's file is being written."""
+    known = draft.turn(TurnId(end.turn_id))
+    if known and known.is_settled and not known.is_final:
+        turn_rules.report_turn(draft, TurnReport(turn_id=end.turn_id, phase="running"), end.at_ms)
+
+
 def _end_turn(draft: Draft, end: TurnEnd) -> None:
+    settled_at = end.at_ms
+    known = draft.turn(TurnId(end.turn_id))
+    if not settled_at and known and known.is_settled and not known.is_final:
+        # Nobody knows when; the guess stands until something has come that it should know of.
+        if end.provisional and known.outcome == end.outcome and not draft.work.decided:
+            return
+        settled_at = known.settled_at + 1
     report = TurnReport(
         turn_id=end.turn_id,
         phase="settled",
         outcome=end.outcome,
-        completed_at_unix_ms=end.at_ms,
+        completed_at_unix_ms=settled_at,
         error_message=end.error_message,
         error_code=_word(end.error_code),
     )
     how = ("end_of_file" if end.provisional else "reported", end.provisional)
-    turn_rules.report_turn(draft, report, end.at_ms, how)  # type: ignore[arg-type]
+    turn_rules.report_turn(draft, report, settled_at, how)  # type: ignore[arg-type]
+    if end.outcome == "completed":
+        _reopen_tools(draft, TurnId(end.turn_id))
+
+
+def _reopen_tools(draft: Draft, turn_id: TurnId) -> None:
+    """Take back what an earlier guess closed: a turn that was completed leaves open calls as they are."""
+    for message in draft.open_tools(turn_id):
+        if message.provisional:
+            report_message(draft, MessageUpdate(message_id=message.message_id, status="running"))
 
 
 def _message(draft: Draft, told: Message) -> None:

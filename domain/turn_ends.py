@@ -63,7 +63,7 @@ def settle(
     if before and before.is_settled and not provisional:
         _confirm_superseded(draft, turn_id)
     if outcome != "completed":
-        _close_tools(draft, turn_id, settled_at, provisional=provisional)
+        close_tools(draft, turn_id, settled_at, provisional=provisional)
 
 
 def _is_past(draft: Draft, turn_id: TurnId, settled_at: int) -> bool:
@@ -119,7 +119,7 @@ def root_of(draft: Draft) -> dict[str, Any]:
     return {"root_session": state.root_session, "root_turn": state.root_turn} if state.is_child else {}
 
 
-def _close_tools(draft: Draft, turn_id: TurnId, at: int, *, provisional: bool) -> None:
+def close_tools(draft: Draft, turn_id: TurnId, at: int, *, provisional: bool) -> None:
     """End the turn's open tool calls; a final end makes the guess of a provisional one final."""
     for message in draft.open_tools(turn_id):
         if provisional and message.status in MESSAGE_TERMINAL:

@@ -10,7 +10,7 @@ from domain.ids import MessageId, TurnId
 from domain.jsontext import same
 from domain.reports import TurnReport
 from domain.turn import Turn, TurnAdvanced, TurnAnnotated, TurnCancelRequested, TurnStarted
-from domain.turn_ends import can_revive, live_turn, overtake, resume, revive, settle
+from domain.turn_ends import can_revive, close_tools, live_turn, overtake, resume, revive, settle
 from domain.vocabulary import (
     RANK,
     TURN_ORIGINS,
@@ -200,6 +200,8 @@ def _end(
     if turn.is_final:
         return provisional or turn.outcome != outcome
     if turn.is_settled and provisional and (turn.outcome, turn.settled_at) == (outcome, settled_at):
+        if outcome != "completed":  # Calls may have come since.
+            close_tools(draft, turn.turn_id, settled_at, provisional=True)
         return False
     settle(
         draft,

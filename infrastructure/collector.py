@@ -3,6 +3,26 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+COLLECT_EVERY_BYTES: Final = 8 * 2**20
+
+
+class Sweeper:
+    """Collects what refers to itself in a circle, once so many bytes have been worked on.
+
+    What `spared` left alone counts as old afterwards, and the collector seldom looks at what is old: without
+    this the contents of thousands of commits would wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def worked_on(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes >= COLLECT_EVERY_BYTES:
+            self._bytes = 0
+            gc.collect()
 
 
 @contextmanager

@@ -9,12 +9,15 @@ from domain.errors import RepriseError
 
 DATABASE_URL: Final = "REPRISE_DATABASE_URL"
 DATA_FOLDER: Final = "XDG_DATA_HOME"
-CLAUDE_FOLDER: Final = "CLAUDE_CONFIG_DIR"
+STATE_FOLDER: Final = "XDG_STATE_HOME"
 
 VARIABLES: Final[Mapping[str, str]] = {
     DATABASE_URL: "the store, as --db names it",
     DATA_FOLDER: "where the store lies that nothing names (~/.local/share)",
-    CLAUDE_FOLDER: "Claude Code's folder, when it is not ~/.claude",
+    STATE_FOLDER: "where imports remember which files they know (~/.local/state)",
+    "CLAUDE_CONFIG_DIR": "Claude Code's folder, when it is not ~/.claude",
+    "CODEX_HOME": "Codex's folder, when it is not ~/.codex",
+    "GEMINI_CLI_HOME": "where Gemini CLI's folder .gemini is, when it is not your home",
 }
 """The environment variables that are read, and what each is for."""
 
@@ -57,6 +60,8 @@ def default_database() -> Path:
     return user_data_path("reprise", appauthor=False) / DATABASE_FILE
 
 
-def claude_folder() -> Path:
-    """Where Claude Code keeps what it knows."""
-    return Path(os.environ.get(CLAUDE_FOLDER) or "~/.claude").expanduser()
+def state_folder() -> Path:
+    """The folder for what may be lost (`XDG_STATE_HOME`)."""
+    from platformdirs import user_state_path
+
+    return user_state_path("reprise", appauthor=False)

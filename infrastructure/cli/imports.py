@@ -1,26 +1,23 @@
 """The verb `import`: takes in what agents left on disk."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from infrastructure.cli.failures import EXIT_FAILED
-from infrastructure.cli.options import db_option, dry_run_option, json_option, opened
-from infrastructure.cli.text import counted, note, say, say_json, shown
+from infrastructure.cli.options import database_url, db_option, dry_run_option, json_option, opened
+from infrastructure.cli.text import counted, note, shown
 
 if TYPE_CHECKING:
-    from application.importing import ImportResult
     from application.ledger import Ledger
-    from infrastructure.transcripts.files import Found
-
-WARNINGS_SHOWN_MAX: Final = 20
-"""Warnings written for people; --json has them all."""
-
-Warned = dict[str, Any]
+    from infrastructure.cli.import_run import ImportRun
+    from infrastructure.transcripts.files import Found, Place
+    from infrastructure.transcripts.memo import Memo
 
 
 @click.command("import")
@@ -28,126 +25,143 @@ Warned = dict[str, Any]
 @click.option(
     "--room", default="", metavar="ROOM", help="Put all sessions into this room, not each in its folder's."
 )
+@click.option("--watch", is_flag=True, help="Go on: take in what is written from now on, until interrupted.")
+@click.option("--no-redact", is_flag=True, help="Store secrets as they stand in the transcripts.")
 @dry_run_option
 @json_option
 @db_option
 @click.pass_context
-def import_(context: click.Context, paths: tuple[Path, ...], room: str, dry_run: bool, as_json: bool) -> None:
+def import_(
+    context: click.Context,
+    paths: tuple[Path, ...],
+    room: str,
+    watch: bool,
+    no_redact: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Take in transcripts of coding agents.
 
-    A PATH is a transcript, or a folder that is searched for *.jsonl files. Without one the agents' own
-    folders are searched: ~/.claude/projects. What was taken in before makes no news; a transcript that
-    grew brings the difference. A file that cannot be read or is no transcript is named and left out; the
-    others are taken in, and the exit code is 1.
+    A PATH is a transcript, or a folder that is searched for them. Without one the folders of Claude Code,
+    Codex and Gemini CLI are searched. What was taken in before makes no news; a transcript that grew brings
+    the difference. Secrets are replaced by a mark before anything is stored. A file that cannot be read or
+    is no transcript is named and left out; the others are taken in, and the exit code is 1.
     """
-    from infrastructure.settings import claude_folder
-    from infrastructure.transcripts.files import default_folders, find_transcripts
+    from infrastructure.cli.import_report import tell, tell_as_json
+    from infrastructure.cli.import_run import ImportRun, deleting_agents
 
-    found = find_transcripts(paths or default_folders(claude_folder()))
+    places = [] if paths else _agents_folders()
+    found = _found(paths, places)
     with opened(makes=True, tries=dry_run) as ledger:
-        result, warned, left_out = _take_in(ledger, found, room, dry_run)
+        run = ImportRun(
+            ledger, _memo(ledger, room, no_redact), room=room, dry_run=dry_run, redacts=not no_redact
+        )
+        for trouble in found.troubles:
+            run.trouble(str(trouble))
+        run.warned += deleting_agents(os.environ, Path.home()) if places else []
+        if places and not as_json:
+            _tell_places(places, found)
+        with _progress([file.path for file in found.files]) as went_on:
+            run.take(found.files, went_on)
+        if watch:
+            _watch(run, paths, places, as_json=as_json)
     if as_json:
-        say_json(_counts(result) | {"warnings": warned})
+        tell_as_json(run)
     else:
-        _tell(result, warned, files=len(found.files), dry_run=dry_run)
-    if left_out:
+        tell(run)
+    if run.left_out:
         context.exit(EXIT_FAILED)
 
 
-def _take_in(
-    ledger: "Ledger", found: "Found", room: str, dry_run: bool
-) -> tuple["ImportResult", list[Warned], int]:
-    """Each file's news added up, the warnings with their files, and how many files were left out."""
-    from application.importing import ImportResult, import_transcript
-    from domain.errors import Malformed, Rejected
-    from infrastructure.collector import spared
-    from infrastructure.transcripts.files import UnreadableTranscript, read_transcript
+def _agents_folders() -> "list[Place]":
+    from domain.errors import NotFound
+    from infrastructure.transcripts.files import missing_places, places
 
-    result, warned = ImportResult(), [_trouble(error) for error in found.troubles]
-    left_out = len(found.troubles)
-    with _progress(found.files) as went_on:
-        for path in found.files:
-            try:
-                read = read_transcript(path)
-                with spared():
-                    news = import_transcript(
-                        ledger,
-                        read.transcript,
-                        import_id=read.import_id,
-                        digest=read.digest,
-                        room=room,
-                        dry_run=dry_run,
-                    )
-            except UnreadableTranscript as error:
-                warned.append(_trouble(error))
-                left_out += 1
-            except (Malformed, Rejected) as error:
-                warned.append({"code": "refused", "text": f"{path}: {error}"})
-                left_out += 1
-            else:
-                result += news
-                warned += [_warned(path, remark) for remark in news.warnings]
-            went_on(path)
-    return result, warned, left_out
+    found = places(os.environ, Path.home())
+    if not found:
+        looked = missing_places(os.environ, Path.home())
+        raise NotFound(f"no agent has left transcripts in {looked}: no such folder; say where they are")
+    return found
 
 
-def _trouble(error: Exception) -> Warned:
-    return {"code": "unreadable", "text": str(error)}
+def _found(paths: tuple[Path, ...], places: "list[Place]") -> "Found":
+    from infrastructure.transcripts.files import find_in_places, find_transcripts
+
+    return find_transcripts(paths) if paths else find_in_places(places)
 
 
-def _warned(path: Path, remark: Any) -> Warned:
-    place = {"offset": remark.place.offset, "length": remark.place.length} if remark.place else {}
-    return {"code": remark.code, "text": remark.text, "file": str(path), **place}
+def _memo(ledger: "Ledger", room: str, no_redact: bool) -> "Memo":
+    """What was taken in before, into this store and in this way."""
+    from importlib.metadata import version
+
+    from infrastructure import settings
+    from infrastructure.cli.import_run import holds
+    from infrastructure.transcripts.memo import Memo, memo_path, open_memo
+
+    detector = "" if no_redact else version("kingfisher-secret-scanner")
+    how = f"{version('reprise')} {detector} {room}"
+    file = settings.database_file(database_url())
+    if file is None:
+        return Memo(None, how)
+    path = memo_path(settings.state_folder(), str(file.absolute()), how)
+    return open_memo(path, how, lambda mark: holds(ledger, mark))
 
 
-def _counts(result: "ImportResult") -> dict[str, int]:
-    names = ("sessions", "messages", "turns", "events", "damaged", "unknown", "duplicates")
-    return {name: getattr(result, name) for name in names}
-
-
-def _tell(result: "ImportResult", warned: list[Warned], *, files: int, dry_run: bool) -> None:
-    for warning in warned[:WARNINGS_SHOWN_MAX]:
-        where = f"{warning['file']}: " if "file" in warning else ""
-        at = f", at byte {warning['offset']}" if "offset" in warning else ""
-        note(f"warning: {shown(where + warning['text'])} ({warning['code']}{at})")
-    if len(warned) > WARNINGS_SHOWN_MAX:
-        note(f"warning: {counted(len(warned) - WARNINGS_SHOWN_MAX, 'more')}; --json lists them")
-    read = counted(files, "transcript")
-    if result.events:
-        news = ", ".join(
-            (
-                counted(result.sessions, "session"),
-                counted(result.turns, "turn"),
-                counted(result.messages, "message"),
+def _tell_places(places: "list[Place]", found: "Found") -> None:
+    """Say what there is before it is taken in."""
+    for place in places:
+        inside = [file for file in found.files if file.path.is_relative_to(place.folder)]
+        size = sum(_size(file.path) for file in inside)
+        note(
+            shown(
+                f"{place.format.title}: {counted(len(inside), 'transcript')}, "
+                f"{size / 1e6:,.1f} MB, in {place.folder}"
             )
         )
-        brought = "would bring" if dry_run else "brought"
-        say(f"{read}: {brought} {news} ({counted(result.events, 'new event')})")
-    else:
-        say(f"{read}: nothing new")
-    beside = [
-        counted(result.damaged, "damaged line") if result.damaged else "",
-        counted(result.unknown, "unknown record") if result.unknown else "",
-        counted(result.duplicates, "repeated record") if result.duplicates else "",
-    ]
-    if any(beside):
-        say(f"on the way: {', '.join(filter(None, beside))}")
+
+
+def _watch(run: "ImportRun", paths: tuple[Path, ...], places: "list[Place]", *, as_json: bool) -> None:
+    from infrastructure.cli.watching import watch
+
+    # Of a file its folder is watched, so that one put in its place is seen.
+    named = [path if path.is_dir() else path.parent for path in paths]
+    folders = list(dict.fromkeys([place.folder for place in places] or named))
+
+    def find() -> "Found":
+        # A file may be away for a moment.
+        return _found(tuple(path for path in paths if path.exists()), places)
+
+    watch(run, folders, find, as_json=as_json)
 
 
 @contextmanager
-def _progress(files: tuple[Path, ...]) -> Iterator[Callable[[Path], None]]:
-    """Say how far the import is, by bytes, when a person looks at stderr."""
+def _progress(files: list[Path]) -> Iterator[Callable[[Path, int], None]]:
+    """Say how far the import is, by bytes, how fast, and how long it takes, when a person looks at stderr."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda *_: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
     sizes = {path: _size(path) for path in files}
-    columns = (TextColumn("importing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("importing"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TextColumn("{task.fields[records]:,} records"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=sum(sizes.values()))
-        yield lambda path: progress.advance(task, sizes[path])
+        task = progress.add_task("", total=sum(sizes.values()), records=0)
+        yield lambda path, records: progress.update(task, advance=sizes[path], records=records)
 
 
 def _size(path: Path) -> int:

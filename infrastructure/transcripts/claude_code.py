@@ -3,25 +3,34 @@
 `~/.claude/projects/<folder>/<session>.jsonl` holds a session, `<session>/subagents/agent-<id>.jsonl` a
 sub-agent of it. Each file is read by itself, and a sub-agent's own file names its parent, so the order of
 reading files does not matter. The modules beside this one decide what a record is
-(`claude_records`), where turns end (`claude_turns`), which rows are one message (`claude_messages`) and
-which ids are derived (`claude_ids`); this one decides which session a record belongs to.
+(`claude_records`), where turns end (`turns`), which rows are one message (`claude_messages`) and
+which ids are derived (`ids`, `claude_ids`); this one decides which session a record belongs to.
 """
 
 import io
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, Final
 
 from application.transcript import Json, Place, Transcript
-from infrastructure.transcripts.claude_conversation import Conversation, Link
+from infrastructure.transcripts.account import Account
+from infrastructure.transcripts.claude_conversation import PROVIDER, Conversation, Link
 from infrastructure.transcripts.claude_copies import Copies
-from infrastructure.transcripts.claude_ids import SourcePath, child_session_id, derived_id, usable_id
-from infrastructure.transcripts.claude_records import Kind, Row, as_object, as_text, kind_of
+from infrastructure.transcripts.claude_ids import SourcePath, child_session_id
+from infrastructure.transcripts.claude_records import Kind, Row, kind_of
 from infrastructure.transcripts.claude_rewinds import rewound_turns
 from infrastructure.transcripts.claude_sidechains import Sidechains
+from infrastructure.transcripts.fields import as_object, as_text
+from infrastructure.transcripts.format import Format, settings_in
+from infrastructure.transcripts.ids import derived_id, usable_id
 from infrastructure.transcripts.lines import Damage, Record, Torn, read_lines
-from infrastructure.transcripts.remarks import Remarks
 
+FOLDER_VARIABLE: Final = "CLAUDE_CONFIG_DIR"
+"""Claude Code's folder, when it is not `~/.claude`."""
+CLEANUP_DAYS: Final = 30
+"""After so many days Claude Code deletes transcripts, unless it is told otherwise."""
+CLEANUP_DAYS_FAR: Final = 3_650
 META_TOOL_CALL_KEYS = ("toolUseId", "toolUseID", "parentToolUseID")
 """Where a sub-agent's meta file may name the call that started it."""
 NO_OBJECT = "no object"
@@ -101,7 +110,7 @@ class _Reading:
         self._sidechains = Sidechains(main)
         self._copies = Copies(own_id)
         self._titles = Titles()
-        self._remarks = Remarks()
+        self._account = Account()
         self._digests: dict[str, int] = {}
         self._parents: dict[str, str] = {}
         self._orphans: list[tuple[str, Place]] = []
@@ -109,17 +118,10 @@ class _Reading:
         self._untimed: list[Place] = []
         self._prompts: list[tuple[str, str]] = []
         """The uuids of the prompts with their parents'."""
-        self._records = self._damaged = self._duplicates = 0
+        self._duplicates = 0
 
     def record(self, record: Record) -> None:
-        self._records += 1
-        if record.invalid_utf8:
-            self._remarks.add("invalid_utf8", "bytes that are not UTF-8 stand as U+DC00 + byte", record.place)
-        if record.numbers_as_text:
-            spellings = ", ".join(record.numbers_as_text)
-            self._remarks.add(
-                "number_as_text", f"too large for 64 bits, kept as text: {spellings}", record.place
-            )
+        self._account.record(record)
         if isinstance(record.value, dict):
             self._row(Row.of(record))
         else:
@@ -127,10 +129,7 @@ class _Reading:
             self._main.keep(record.place, "unknown", NO_OBJECT, record.raw)
 
     def damage(self, damage: Damage) -> None:
-        self._damaged += 1
-        text = f"{damage.reason}; {damage.recovered} recovered"
-        self._remarks.add("damaged_line", text, damage.place)
-        for lost in damage.lost:
+        for lost in self._account.damage(damage):
             self._main.keep(lost.place, "damaged", "", lost.raw)
 
     def transcript(self, read_to: int, torn: bool) -> Transcript:
@@ -143,13 +142,13 @@ class _Reading:
         repeated = sum(conversation.messages.repeated_blocks for conversation in conversations)
         return Transcript(
             sessions=tuple(session for session in told if session),
-            records=self._records,
+            records=self._account.records,
             read_to=read_to,
             torn=torn,
-            damaged=self._damaged,
+            damaged=self._account.damaged,
             duplicates=self._duplicates + self._copies.count + repeated,
             unknown=dict(sum((conversation.unknown for conversation in conversations), Counter())),
-            warnings=self._remarks.as_warnings(),
+            warnings=self._account.warnings,
         )
 
     def _row(self, row: Row) -> None:
@@ -179,7 +178,7 @@ class _Reading:
         else:
             self._main.keep(row.place, "conflict", row.type, row.raw)
             text = f"record {row.uuid} stands twice and differs; the first counts"
-            self._remarks.add("conflict", text, row.place)
+            self._account.remark("conflict", text, row.place)
         return True
 
     def _check_parent_and_time(self, row: Row) -> None:
@@ -191,19 +190,17 @@ class _Reading:
     def _remark_once(self, conversations: Sequence[Conversation]) -> None:
         """What is said once a file, with a count."""
         orphans = [place for parent, place in self._orphans if parent not in self._parents]
-        self._tally("unknown_parent", "with a parent that is not in the file", orphans)
-        self._tally("unknown_time", "with a time that cannot be read", self._untimed)
+        self._account.tally("unknown_parent", "with a parent that is not in the file", orphans)
+        self._account.tally("unknown_time", "with a time that cannot be read", self._untimed)
         results = [draft.place for c in conversations for draft in c.messages.calls_missing()]
-        self._tally("unknown_tool_call", "with the result of a tool call that is not in the file", results)
+        self._account.tally(
+            "unknown_tool_call", "with the result of a tool call that is not in the file", results
+        )
         if self._copies.count:
             source, count = self._copies.source_session_id, self._copies.count
-            self._remarks.add(
+            self._account.remark(
                 "copied_records", f"records owned by {source}, in whose file they are read: {count}"
             )
-
-    def _tally(self, code: str, text: str, places: Sequence[Place]) -> None:
-        if places:
-            self._remarks.add(code, f"records {text}: {len(places)}", places[0])
 
 
 class Titles:
@@ -229,3 +226,35 @@ class Titles:
         own = [summary for leaf, summary in self._summaries if leaf in uuids]
         others = [summary for _, summary in self._summaries]
         return self._custom or self._generated or next(reversed(own or others), "")
+
+
+def _own_folder(environment: Mapping[str, str], home: Path) -> Path:
+    return Path(environment.get(FOLDER_VARIABLE) or home / ".claude").expanduser()
+
+
+def _import_name(path: str) -> str:
+    """A sub-agent's id repeats across sessions, so the session whose folder it stands in goes before it."""
+    source = SourcePath(path)
+    parent = source.parent_session_uuid if source.agent_id else ""
+    return "/".join(filter(None, (parent, source.stem)))
+
+
+def _deletes(environment: Mapping[str, str], home: Path) -> str:
+    path = _own_folder(environment, home) / "settings.json"
+    days = settings_in(path).get("cleanupPeriodDays", CLEANUP_DAYS)
+    if not isinstance(days, int) or days >= CLEANUP_DAYS_FAR:
+        return ""
+    return f"deletes transcripts after {days} days (cleanupPeriodDays in {path})"
+
+
+FORMAT: Final = Format(
+    kind=PROVIDER,
+    title="Claude Code",
+    folders=lambda environment, home: [_own_folder(environment, home) / "projects"],
+    is_named=lambda path: path.suffix == ".jsonl",
+    claims=lambda _, first: "sessionId" in first and "projectHash" not in first,
+    read=read_claude_code,
+    import_name=_import_name,
+    beside=lambda path: path.with_suffix(".meta.json"),
+    deletes=_deletes,
+)

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from application.transcript import Entry, Json, KeptRecord, Place, Session
-from infrastructure.transcripts.claude_ids import usable_id
-from infrastructure.transcripts.claude_messages import CallDraft, Draft, Messages
+from infrastructure.transcripts.claude_messages import Messages
 from infrastructure.transcripts.claude_records import (
     Kind,
     Row,
-    as_text,
-    content_blocks,
     note_source,
     note_text,
 )
-from infrastructure.transcripts.claude_turns import Turns
+from infrastructure.transcripts.drafts import CallDraft, Draft
+from infrastructure.transcripts.fields import as_text, content_blocks
+from infrastructure.transcripts.ids import usable_id
 from infrastructure.transcripts.lines import KEPT_BYTES_MAX
+from infrastructure.transcripts.turns import Turns
 
 PROVIDER = "claude-code"
 

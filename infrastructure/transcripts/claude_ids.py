@@ -1,36 +1,8 @@
-"""Identities the Claude Code importer derives: a stored contract, since a change imports everything anew."""
+"""Identities special to Claude Code, and what the path of one of its files says."""
 
-import json
-import re
 from pathlib import PurePosixPath
-from uuid import UUID, uuid5
 
-from application.transcript import Json
-
-NAMESPACE = UUID("2f0d3c1e-58a7-5e0b-9a44-7f3f3f0b6c1d")
-"""For what the transcript itself gives no id."""
-
-ID_CHARS_MAX = 400
-"""Longer ids are derived instead, so that an id with a suffix stays within the service's 512."""
-
-_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-
-
-def derived_id(*parts: Json) -> str:
-    """The same parts give the same id, in every process and for ever."""
-    return str(uuid5(NAMESPACE, json.dumps(parts)))
-
-
-def usable_id(text: str) -> str:
-    """`text` trimmed; derived from it when a store could not carry it; blank stays blank."""
-    text = text.strip()
-    if len(text) <= ID_CHARS_MAX and text.isprintable():
-        return text
-    return derived_id("id", text)
-
-
-def reasoning_id(reply_id: str) -> str:
-    return f"{reply_id}:reasoning"
+from infrastructure.transcripts.ids import UUID_PATTERN
 
 
 def child_session_id(parent_session_id: str, agent: str) -> str:
@@ -48,7 +20,7 @@ class SourcePath:
     @property
     def session_uuid(self) -> str:
         """The session that the file is named for, blank when it is named otherwise."""
-        return self.stem if _UUID.fullmatch(self.stem) else ""
+        return self.stem if UUID_PATTERN.fullmatch(self.stem) else ""
 
     @property
     def agent_id(self) -> str:
@@ -59,4 +31,4 @@ class SourcePath:
     def parent_session_uuid(self) -> str:
         """The session whose folder a sub-agent's file stands in, at whatever depth."""
         folders = reversed(self._path.parts[:-1])
-        return next((folder for folder in folders if _UUID.fullmatch(folder)), "")
+        return next((folder for folder in folders if UUID_PATTERN.fullmatch(folder)), "")

@@ -6,102 +6,19 @@ is a draft until the file ends: more rows may join it, and the result of a tool 
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
 
-from application.transcript import Interaction, Json, Message, MessageStatus, Place
-from infrastructure.transcripts.claude_ids import derived_id, reasoning_id, usable_id
-from infrastructure.transcripts.claude_records import (
-    NO_USAGE,
-    Row,
-    Usage,
-    as_object,
-    as_text,
-    content_blocks,
-    is_refusal,
-    joined_text,
-)
-
-Role = Literal["user", "assistant", "tool", "system"]
-InteractionKind = Literal["approval", "question", "plan"]
+from application.transcript import Json
+from infrastructure.transcripts.claude_records import Row, is_refusal, usage_of
+from infrastructure.transcripts.drafts import NO_USAGE, CallDraft, Draft, InteractionKind, Role, Usage
+from infrastructure.transcripts.fields import as_object, as_text, bounded, content_blocks, joined_text
+from infrastructure.transcripts.ids import derived_id, reasoning_id, usable_id
 
 ASKING_TOOLS: Mapping[str, InteractionKind] = {"AskUserQuestion": "question", "ExitPlanMode": "plan"}
 """Tools whose call is a question to the user."""
 
-DETAILS_BYTES_MAX = 64 * 1024
-"""A richer result in a larger record keeps its shape, but its long texts are cut."""
-DETAIL_CHARS_MAX = 4_096
-CUT_MARK = "[Output truncated]"
-
 CALL_TYPES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 NO_CONTENT_TYPES = frozenset({"fallback", "redacted_thinking"})
 """Blocks of a reply that carry nothing a person could read."""
-
-
-@dataclass(slots=True)
-class Draft:
-    """A message that may still grow."""
-
-    message_id: str
-    turn_id: str | None
-    role: Role
-    kind: str
-    place: Place
-    at_ms: int
-    completed_at_ms: int
-    status: MessageStatus = "completed"
-    texts: dict[str, None] = field(default_factory=dict)
-    """The texts of the rows, each once, in file order."""
-    payload: dict[str, Json] = field(default_factory=dict)
-    usage: Usage = NO_USAGE
-
-    def saw(self, row: Row) -> None:
-        self.at_ms = self.at_ms or row.at_ms
-        self.completed_at_ms = max(self.completed_at_ms, row.at_ms)
-
-    def facts(self, rewound: bool) -> tuple[Message | Interaction, ...]:
-        text = {"text": "\n\n".join(self.texts)} if self.texts else {}
-        message = Message(
-            message_id=self.message_id,
-            turn_id=self.turn_id,
-            role=self.role,
-            kind=self.kind,
-            status=self.status,
-            payload=text | self.payload,
-            at_ms=self.at_ms,
-            place=self.place,
-            usage=None if self.usage == NO_USAGE else self.usage.as_counts(),
-            completed_at_ms=0 if self.status == "running" else self.completed_at_ms,
-            rewound=rewound,
-        )
-        return (message,)
-
-
-@dataclass(slots=True)
-class CallDraft(Draft):
-    """A tool call, and the question to the user that it is or became."""
-
-    tool_name: str = ""
-    asks: InteractionKind | None = None
-    answer: Mapping[str, Json] | None = None
-    called: bool = False
-    """Whether the file holds the call itself, not its result alone."""
-
-    def facts(self, rewound: bool) -> tuple[Message | Interaction, ...]:
-        message = Draft.facts(self, rewound)
-        if not self.asks or self.turn_id is None:
-            return message
-        interaction = Interaction(
-            turn_id=self.turn_id,
-            request_id=self.message_id,
-            kind=self.asks,
-            tool_name=self.tool_name,
-            input=as_object(self.payload.get("input")),
-            output=self.answer,
-            at_ms=self.at_ms,
-            place=self.place,
-        )
-        return (*message, interaction)
 
 
 class Messages:
@@ -138,7 +55,7 @@ class Messages:
         draft = self.text(row, message_id, turn_id, "user", joined_text(blocks))
         attached = [block for block in blocks if block.get("type") != "text"]
         if attached:
-            draft.payload["attachments"] = _bounded(attached, row)
+            draft.payload["attachments"] = bounded(attached, row.place.length)
 
     def note(self, row: Row, message_id: str, source: str, text: str) -> None:
         """What the client put in by itself: no part of any turn, never a prompt, never an answer."""
@@ -146,7 +63,7 @@ class Messages:
         draft.texts[text] = None
         draft.payload["source"] = source
         if details := as_object(row.fields.get("compactMetadata")):
-            draft.payload["details"] = _bounded(details, row)
+            draft.payload["details"] = bounded(details, row.place.length)
 
     def reply(self, row: Row, reply_id: str, turn_id: str) -> list[CallDraft]:
         """A row of an API message; the tool calls it makes, or brings results of, are handed back."""
@@ -157,7 +74,7 @@ class Messages:
                 self._carriers.setdefault(reply_id, draft)
             if isinstance(draft, CallDraft):
                 calls.append(draft)
-        self._usage[reply_id] = self._usage.get(reply_id, NO_USAGE).at_greatest(Usage.of(row))
+        self._usage[reply_id] = self._usage.get(reply_id, NO_USAGE).at_greatest(usage_of(row))
         return calls
 
     def _reply_block(self, row: Row, block: Mapping[str, Json], reply_id: str, turn_id: str) -> Draft | None:
@@ -277,7 +194,7 @@ def _answer(asks: InteractionKind | None, row: Row, text: str) -> Mapping[str, J
         return {"decision": "allow", "message": text}
     if asks == "question":
         answers = as_object(row.fields.get("toolUseResult")).get("answers")
-        return {"answers": _bounded(answers, row)} if answers else {"message": text}
+        return {"answers": bounded(answers, row.place.length)} if answers else {"message": text}
     return None
 
 
@@ -300,19 +217,4 @@ def _details(row: Row, text: str) -> dict[str, Json]:
         for key, value in as_object(row.fields.get("toolUseResult")).items()
         if value not in (text, None, "")
     }
-    return {"details": _bounded(details, row)} if details else {}
-
-
-def _bounded(value: Json, row: Row) -> Json:
-    return value if row.place.length <= DETAILS_BYTES_MAX else _cut(value)
-
-
-def _cut(value: Json) -> Json:
-    """The same shape with long texts cut; the line reader has bounded its depth."""
-    if isinstance(value, str):
-        return value if len(value) <= DETAIL_CHARS_MAX else value[:DETAIL_CHARS_MAX] + CUT_MARK
-    if isinstance(value, list):
-        return [_cut(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _cut(item) for key, item in value.items()}
-    return value
+    return {"details": bounded(details, row.place.length)} if details else {}

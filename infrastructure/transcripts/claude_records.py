@@ -1,15 +1,15 @@
-"""What one record of a Claude Code transcript is: its kind, and its fields read without trusting their types.
+"""What one record of a Claude Code transcript is: its kind, and the fields that most kinds share.
 
-The format has no published schema and grows with every release, so each accessor answers for any JSON:
-a field of another type than expected counts as absent.
+The format has no published schema and grows with every release.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, NamedTuple
 
 from application.transcript import Json, Place
+from infrastructure.transcripts.drafts import Usage
+from infrastructure.transcripts.fields import as_count, as_object, as_text, content_blocks, joined_text
 from infrastructure.transcripts.lines import Record
 from infrastructure.transcripts.times import time_ms
 
@@ -195,27 +195,6 @@ class Row:
         return as_text(error) or (str(status) if status else "") or "api_error"
 
 
-def as_text(value: Json) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def as_object(value: Json) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def content_blocks(content: Json) -> list[Mapping[str, Json]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if isinstance(content, list):
-        return [block for block in content if isinstance(block, dict)]
-    return []
-
-
-def joined_text(blocks: list[Mapping[str, Json]]) -> str:
-    texts = (as_text(block.get("text")) for block in blocks if block.get("type") == "text")
-    return "\n\n".join(text for text in texts if text)
-
-
 def kind_of(row: Row) -> Kind:
     match row.type:
         case "assistant":
@@ -327,51 +306,11 @@ def is_refusal(row: Row, text: str) -> bool:
     )
 
 
-class Usage(NamedTuple):
-    """Tokens of one API message. The three parts do not overlap; the total is their sum.
-
-    `input` is what the model read anew, written to its cache or not (input_tokens and
-    cache_creation_input_tokens); `cached_input` what it read from its cache (cache_read_input_tokens).
-    """
-
-    input: int = 0
-    cached_input: int = 0
-    output: int = 0
-
-    @classmethod
-    def of(cls, row: Row) -> "Usage":
-        usage = as_object(row.message.get("usage"))
-        if not usage:
-            return NO_USAGE
-        return cls(
-            input=_tokens(usage, "input_tokens") + _tokens(usage, "cache_creation_input_tokens"),
-            cached_input=_tokens(usage, "cache_read_input_tokens"),
-            output=_tokens(usage, "output_tokens"),
-        )
-
-    def at_greatest(self, other: "Usage") -> "Usage":
-        """The counts grow over the rows of a message and are repeated: take the greatest, never the sum."""
-        if self == other:
-            return self
-        return Usage(
-            max(self.input, other.input),
-            max(self.cached_input, other.cached_input),
-            max(self.output, other.output),
-        )
-
-    def as_counts(self) -> dict[str, int]:
-        total = self.input + self.cached_input + self.output
-        return {
-            "input": self.input,
-            "cachedInput": self.cached_input,
-            "output": self.output,
-            "total": total,
-        }
-
-
-NO_USAGE = Usage()
-
-
-def _tokens(usage: Mapping[str, Json], name: str) -> int:
-    count = usage.get(name)
-    return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 0
+def usage_of(row: Row) -> Usage:
+    """What the row says its API message cost; input may be written to the cache or not."""
+    usage = as_object(row.message.get("usage"))
+    return Usage(
+        input=as_count(usage.get("input_tokens")) + as_count(usage.get("cache_creation_input_tokens")),
+        cached_input=as_count(usage.get("cache_read_input_tokens")),
+        output=as_count(usage.get("output_tokens")),
+    )

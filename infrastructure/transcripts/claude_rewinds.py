@@ -7,7 +7,7 @@ results and progress records fork the chain all the time, and roots (no parent) 
 
 from collections.abc import Iterable, Mapping
 
-from infrastructure.transcripts.claude_ids import usable_id
+from infrastructure.transcripts.ids import usable_id
 
 
 def rewound_turns(prompts: Iterable[tuple[str, str]], parents: Mapping[str, str]) -> frozenset[str]:

@@ -8,9 +8,11 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 
 from infrastructure.transcripts.claude_conversation import Conversation, Link
-from infrastructure.transcripts.claude_ids import child_session_id, derived_id, usable_id
-from infrastructure.transcripts.claude_messages import CallDraft
-from infrastructure.transcripts.claude_records import Kind, Row, as_object, as_text
+from infrastructure.transcripts.claude_ids import child_session_id
+from infrastructure.transcripts.claude_records import Kind, Row
+from infrastructure.transcripts.drafts import CallDraft
+from infrastructure.transcripts.fields import as_object, as_text
+from infrastructure.transcripts.ids import derived_id, usable_id
 
 SPAWNING_TOOLS = frozenset({"Agent", "Task"})
 

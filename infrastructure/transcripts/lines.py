@@ -92,6 +92,23 @@ def read_lines(source: BinaryIO | bytes, offset: int = 0) -> Iterator[Record | D
             yield from parser.parse(line, start, complete)
 
 
+def read_document(source: BinaryIO | bytes) -> Iterator[Record | Damage | Torn]:
+    """Read `source` as one JSON document; one that is cut or no JSON counts as unfinished.
+
+    A document is written anew as a whole, so what is wrong with it now may be right the next time.
+    """
+    data = source if isinstance(source, bytes) else source.read()
+    start = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
+    document = data[start:].rstrip(b"\0\t\r\n ")
+    if document.strip():
+        yield _Parser().document(document, start)
+
+
+def read_value(text: str) -> Json:
+    """A JSON text inside a record; raises ValueError when it is none, or nested too deep."""
+    return _Parser().value(text)
+
+
 def _skip_line(stream: BinaryIO) -> tuple[int, bool]:
     """Read past the rest of a line: how many bytes, and whether it ended."""
     skipped = 0
@@ -134,6 +151,21 @@ class _Parser:
         if not complete and not isinstance(record.value, dict):
             return (Torn(record.place),)
         return (record,)
+
+    def document(self, data: bytes, offset: int) -> Record | Torn:
+        try:
+            return self._record(data, offset, self._lenient)
+        except ValueError:
+            return Torn(Place(offset, len(data)))
+
+    def value(self, text: str) -> Json:
+        try:
+            value = self._strict.decode(text)
+        except RecursionError:
+            raise _NestedTooDeep from None
+        if _nested_too_deep(value):
+            raise _NestedTooDeep
+        return value
 
     def _record(self, raw: bytes, offset: int, decoder: json.JSONDecoder) -> Record:
         self._spellings.clear()

@@ -4,7 +4,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import following, long_session, many_callers, one_caller, startup, transcripts
+from tests.benchmarks import (
+    folder,
+    following,
+    long_session,
+    many_callers,
+    one_caller,
+    startup,
+    transcripts,
+)
 from tests.benchmarks.figures import Table
 
 BENCHMARKS = {
@@ -13,6 +21,7 @@ BENCHMARKS = {
     "following": following.run,
     "long_session": long_session.run,
     "transcripts": transcripts.run,
+    "folder": folder.run,
     "startup": startup.run,
 }
 

@@ -11,8 +11,11 @@ from application.transcript import Transcript
 from domain import jsontext
 from domain.session import RecordKept
 from infrastructure.transcripts.claude_code import read_claude_code
+from infrastructure.transcripts.codex import read_codex
 from tests.domain.story import ROOM, Story
+from tests.infrastructure.transcripts.codex_script import CodexScript
 from tests.infrastructure.transcripts.script import SESSION, Script
+from tests.infrastructure.transcripts.test_codex import fork
 
 
 def take(story: Story, data: bytes) -> tuple[Transcript, ImportResult]:
@@ -78,6 +81,60 @@ def test_a02_a_torn_tail_and_then_the_file_grows(story: Story) -> None:
     assert (grown.records, grown.torn, second.messages) == (5, False, 1)
     assert (third.events, third.messages) == (0, 0)
     assert texts(story) == ["Add a test", "I will add one.", "Done."]
+
+
+def take_rollout(story: Story, name: str, data: bytes) -> ImportResult:
+    transcript = read_codex(data, f"{name}.jsonl")
+    digest = sha256(data).hexdigest()
+    return import_transcript(story.ledger, transcript, import_id=f"codex:{name}", digest=digest, room=ROOM)
+
+
+def test_a03_a_record_cut_and_written_again_whole(story: Story) -> None:
+    """Case A03: A record that was cut, with its line end, and written again whole, is read once; the rest of
+    the session is there.
+    """
+    script = CodexScript()
+    script.meta()
+    script.event("user_message", message="go on")
+    script.item("reasoning", summary=[], encrypted_content="QUJDREVG")
+    whole = script.rows[-1]
+    script.rows[-1:] = [whole[:-8], b"", whole]
+    script.event("agent_message", message="done")
+
+    imported = take_rollout(story, "r", script.data)
+
+    spoken = [one.kind for one in story.messages(script.session).values()]
+    assert (spoken.count("text"), spoken.count("reasoning"), imported.damaged) == (2, 1, 1)
+    assert [one.session for one in story.ledger.sessions(ROOM)] == [script.session]
+
+
+@pytest.mark.parametrize("fork_first", [False, True])
+def test_a07_a_fork_carries_a_copy_of_its_parent(story: Story, fork_first: bool) -> None:
+    """Case A07: The copied turn stays its parent's, whichever file comes first; tokens are counted once."""
+    parent = CodexScript(shape="both")
+    parent.meta()
+    parent.started("t1")
+    parent.user("count the files")
+    parent.call("c1")
+    parent.output("c1", "3")
+    parent.says("3 files")
+    parent.tokens(1000, 50)
+    parent.complete("t1", last_agent_message="3 files")
+    own = fork(parent)
+    own.shape, own.at_ms = "shown", 660_000
+    own.started("t2")
+    own.user("and the folders?")
+    own.says("1 folder")
+    own.tokens(900, 10, cached=900)
+    own.complete("t2")
+
+    for script in (own, parent) if fork_first else (parent, own):
+        take_rollout(story, script.session, script.data)
+
+    source, forked = story.session(parent.session), story.session(own.session)
+    assert forked.forked_from == {"session": parent.session}
+    assert (forked.turns, forked.messages, forked.usage["total"]) == (1, 2, 910)
+    assert (source.turns, source.messages, source.usage["total"]) == (1, 2, 1050)
 
 
 def test_a05_a_parent_that_was_never_written(story: Story) -> None:

@@ -19,8 +19,24 @@ NOTHING = {
     "damaged": 0,
     "unknown": 0,
     "duplicates": 0,
+    "redacted": {},
+    "unknownKinds": {},
+    "agents": {},
     "warnings": [],
 }
+PARTS = ("files", "new", "grown", "unchanged", "leftOut")
+
+
+def counts_of(agents: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """The counts of files that are not zero, by agent."""
+    return {kind: {part: one[part] for part in PARTS if one[part]} for kind, one in agents.items()}
+
+
+def nothing_of(count: int, kind: str = "claude-code") -> dict[str, object]:
+    """What is told of so many files without news."""
+    zeros = dict.fromkeys(list(NOTHING)[:7], 0)
+    files = {"files": count, "new": 0, "grown": 0, "unchanged": count, "leftOut": 0}
+    return NOTHING | {"agents": {kind: files | zeros}}
 
 
 def a_transcript(path: Path, *, said: str = "hello") -> Path:
@@ -43,7 +59,7 @@ def test_the_sample_is_taken_in_and_counted(cli: Cli) -> None:
 
 
 def test_a_second_time_brings_nothing(filled: Cli) -> None:
-    assert filled.run("import", SAMPLE, "--json").objects == [NOTHING]
+    assert filled.run("import", SAMPLE, "--json").objects == [nothing_of(6)]
     assert filled.run("import", SAMPLE).out == "6 transcripts: nothing new\n"
 
 
@@ -84,7 +100,7 @@ def test_a_transcript_that_moved_is_the_same_import(cli: Cli, tmp_path: Path) ->
 
     moved = shutil.move(path, tmp_path / f"{SESSION}.jsonl")
 
-    assert cli.run("import", moved, "--json").objects == [NOTHING]
+    assert cli.run("import", moved, "--json").objects == [nothing_of(1)]
 
 
 def test_rooms_are_folders_unless_one_is_named(cli: Cli, tmp_path: Path) -> None:
@@ -113,7 +129,8 @@ def test_without_a_path_and_without_agents_there_is_nothing_to_find(cli: Cli) ->
     ran = cli.run("import")
 
     assert (ran.code, ran.out) == (3, "")
-    assert "/.claude/projects: no such folder" in ran.err
+    for folder in ("/.claude/projects", "/.codex/sessions", "/.gemini/tmp"):
+        assert folder in ran.err
     assert not cli.file.exists()
 
 
@@ -147,7 +164,7 @@ def test_an_empty_file_is_no_trouble(cli: Cli, tmp_path: Path) -> None:
 
     ran = cli.run("import", tmp_path / "empty.jsonl", "--json")
 
-    assert (ran.code, ran.objects) == (0, [NOTHING])
+    assert (ran.code, ran.objects) == (0, [nothing_of(1)])
 
 
 def test_a_pipe_is_not_waited_for(cli: Cli, tmp_path: Path) -> None:

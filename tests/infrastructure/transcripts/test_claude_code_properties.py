@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from application.transcript import Message, Session, Transcript, TurnEnd, TurnStart
 from infrastructure.transcripts.claude_code import read_claude_code
-from infrastructure.transcripts.claude_ids import ID_CHARS_MAX
+from infrastructure.transcripts.ids import ID_CHARS_MAX
 from tests.infrastructure.transcripts.outcome import (
     messages_of,
     texts_of,

@@ -1,4 +1,4 @@
-"""Where the turns of a Claude Code conversation begin and end.
+"""Where the turns of a conversation begin and end.
 
 A turn starts at a prompt and ends on evidence: the client's end record, the interrupt marker, or the next
 prompt. The file's order is the order; a time is only copied. Without evidence the end of the file ends the
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from application.transcript import Entry, Place, TurnEnd, TurnOutcome, TurnStart
-from infrastructure.transcripts.claude_ids import derived_id, usable_id
-from infrastructure.transcripts.claude_records import Row
+from infrastructure.transcripts.drafts import Standing
+from infrastructure.transcripts.ids import derived_id, usable_id
 
 Origin = Literal["user_prompt", "provider_initiated"]
 
@@ -53,7 +53,7 @@ class Turns:
         self.latest_id = ""
         """The open turn, else the one that ended last: late content belongs to it."""
 
-    def start(self, turn_id: str, row: Row, origin: Origin = "user_prompt") -> None:
+    def start(self, turn_id: str, row: Standing, origin: Origin = "user_prompt") -> None:
         """A new turn; a turn still open has ended, as its last record says."""
         self.close()
         self._emit(TurnStart(turn_id, row.at_ms, row.place, origin))
@@ -72,28 +72,28 @@ class Turns:
     def answered_locally(self) -> None:
         self._waker = None
 
-    def answer(self, row: Row) -> str:
+    def answer(self, row: Standing) -> str:
         """The turn a row of the model belongs to."""
         waker, self._waker = self._waker, None
         if waker:
             self.start(waker.turn_id, row, waker.origin)
         return self.join(row)
 
-    def join(self, row: Row) -> str:
+    def join(self, row: Standing) -> str:
         """The turn a record inside a turn belongs to; before the first prompt the agent began one itself."""
         if not self.latest_id:
             turn_id = usable_id(row.uuid) or derived_id(self._session_id, "turn", "before the first prompt")
             self.start(turn_id, row, "provider_initiated")
         return self.latest_id
 
-    def saw(self, row: Row, what: Literal["text", "error", "other"]) -> None:
+    def saw(self, row: Standing, what: Literal["text", "error", "other"]) -> None:
         """A record of the conversation: for now the last one of the open turn."""
         if self.open:
             self.open.last = what
             self.open.place = row.place
             self.open.at_ms = row.at_ms or self.open.at_ms
 
-    def failed(self, row: Row, code: str, message: str) -> None:
+    def failed(self, row: Standing, code: str, message: str) -> None:
         self.saw(row, "error")
         if self.open:
             self.open.error_code, self.open.error_message = code, message
@@ -106,7 +106,7 @@ class Turns:
         if self.open:
             self.open.open_calls.discard(call_id)
 
-    def end(self, row: Row, outcome: TurnOutcome) -> None:
+    def end(self, row: Standing, outcome: TurnOutcome) -> None:
         """The file says that the open turn has ended; after an API error it has failed all the same."""
         self._waker = None
         if self.open:
