@@ -22,7 +22,6 @@ from application.ports import (
 from application.views import (
     MessagePage,
     MessageReply,
-    MessageView,
     Reply,
     SessionSummary,
     SessionView,
@@ -33,7 +32,7 @@ from application.views import (
     session_view,
     turn_view,
 )
-from domain import jsontext, tree_rules
+from domain import tree_rules
 from domain.delta import CommittedDelta
 from domain.errors import NotFound, Rejected
 from domain.ids import MessageVersion, Position, RoomId, SessionId, TransactionId
@@ -42,7 +41,7 @@ from domain.reports import MessageReport, StateReport
 PAGE_LIMIT_MAX: Final = 500
 """Messages in one page (SPEC M10)."""
 PAGE_BYTES_MAX: Final = 3 * 2**19
-"""Bytes of messages after which a page ends early (SPEC M10)."""
+"""Stored bytes of messages after which a page ends early (SPEC M10)."""
 
 
 @dataclass(frozen=True)
@@ -183,19 +182,12 @@ class Ledger:
         ids = RoomId(room), SessionId(session)
         if self.store.session(*ids) is None:
             raise NotFound(f"no session {session} in room {room}")
-        wanted = min(limit, PAGE_LIMIT_MAX)
         cursor = MessageVersion(after if before is None else before)
         read = self.store.messages_after if before is None else self.store.messages_before
-        rows = read(*ids, cursor, wanted + 1)
-        views: list[MessageView] = []
-        size = 0
-        for row in rows[:wanted]:
-            size += len(jsontext.to_bytes(row.payload))
-            if views and size > PAGE_BYTES_MAX:
-                break
-            views.append(message_view(session, row))
+        found = read(*ids, cursor, min(limit, PAGE_LIMIT_MAX), PAGE_BYTES_MAX)
+        views = tuple(message_view(session, row) for row in found.rows)
         latest = max((view.version for view in views), default=cursor)
-        return MessagePage(messages=tuple(views), latest_version=latest, has_more=len(views) < len(rows))
+        return MessagePage(messages=views, latest_version=latest, has_more=found.has_more)
 
     def events(self, room: str, session: str, after: int = 0) -> Iterator[StoredEvent]:
         """A session's history, oldest first."""

@@ -124,6 +124,14 @@ class MessageRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageRows:
+    """Messages of a page, and whether there are more behind them."""
+
+    rows: tuple[MessageRow, ...]
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OutboxEntry:
     """A commit's delta in the outbox, and which subscriptions have not had it."""
 
@@ -185,13 +193,13 @@ class Store(Protocol):
     def interactions(self, room: RoomId, session: SessionId) -> Sequence[Interaction]: ...
 
     def messages_after(
-        self, room: RoomId, session: SessionId, version: MessageVersion, limit: int
-    ) -> Sequence[MessageRow]:
-        """Messages above a message version, lowest first."""
+        self, room: RoomId, session: SessionId, version: MessageVersion, limit: int, bytes_max: int
+    ) -> MessageRows:
+        """Messages above a message version, lowest first; one at least, whatever its stored bytes."""
 
     def messages_before(
-        self, room: RoomId, session: SessionId, version: MessageVersion, limit: int
-    ) -> Sequence[MessageRow]:
+        self, room: RoomId, session: SessionId, version: MessageVersion, limit: int, bytes_max: int
+    ) -> MessageRows:
         """Messages below a message version, highest first; 0 means from the end."""
 
     def events(self, room: RoomId, session: SessionId, after: int = 0) -> Iterator[StoredEvent]:

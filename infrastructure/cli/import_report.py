@@ -65,7 +65,7 @@ def tell(run: "ImportRun") -> None:
     result = run.news
     files = sum(len(tally.outcomes) + tally.left_out for tally in run.tallies.values())
     say(f"{counted(files, 'transcript')}: {_news(result, dry_run=run.dry_run)}")
-    if result.events:
+    if files:
         table(_COLUMNS, [_row(kind, tally) for kind, tally in run.tallies.items()])
     for line in _on_the_way(run):
         say(line)

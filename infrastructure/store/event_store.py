@@ -13,6 +13,7 @@ from application.ports import (
     Decide,
     Listed,
     MessageRow,
+    MessageRows,
     OutboxEntry,
     Participant,
     SessionRow,
@@ -33,6 +34,8 @@ from infrastructure.store.rows import (
     StoredRows,
     interaction_of_row,
     message_of_row,
+    payload_of,
+    records_of,
     session_of,
     turn_of_row,
 )
@@ -40,6 +43,8 @@ from infrastructure.store.tables import Database, Row, StoredRecord, Tables, in_
 from infrastructure.store.view import load_state
 from infrastructure.store.writer import Done, Writer, committed_delta
 
+MESSAGES_AT_ONCE: Final = 20
+"""Messages of a page whose contents are read with one statement."""
 PAGE_ROWS: Final = 500
 """Rows read from the log or the outbox in one transaction."""
 _NEWEST: Final = 2**63 - 1
@@ -123,18 +128,21 @@ class EventStore:
         return sorted(found, key=lambda one: (one.requested_at, one.turn_id, one.request_id))
 
     def messages_after(
-        self, room: RoomId, session: SessionId, version: MessageVersion, limit: int
-    ) -> Sequence[MessageRow]:
+        self, room: RoomId, session: SessionId, version: MessageVersion, limit: int, bytes_max: int
+    ) -> MessageRows:
         with self._database.read() as tables:
             key = _key(tables, room, session)
-            return _message_rows(tables, key, tables.messages_after(key, version, limit))
+            return _message_rows(
+                tables, key, tables.messages_after(key, version, limit + 1), limit, bytes_max
+            )
 
     def messages_before(
-        self, room: RoomId, session: SessionId, version: MessageVersion, limit: int
-    ) -> Sequence[MessageRow]:
+        self, room: RoomId, session: SessionId, version: MessageVersion, limit: int, bytes_max: int
+    ) -> MessageRows:
         with self._database.read() as tables:
             key = _key(tables, room, session)
-            return _message_rows(tables, key, tables.messages_before(key, version or _NEWEST, limit))
+            rows = tables.messages_before(key, version or _NEWEST, limit + 1)
+            return _message_rows(tables, key, rows, limit, bytes_max)
 
     def watch(self) -> Watch:
         return self._database.watch()
@@ -271,10 +279,18 @@ def _session_row(tables: Tables, row: Row) -> SessionRow:
     return SessionRow(session_of(row), StoredRows(tables, row[0]).content())
 
 
-def _message_rows(tables: Tables, key: int, rows: Sequence[Row]) -> list[MessageRow]:
-    stored = StoredRows(tables, key)
-    messages = [message_of_row(row) for row in rows]
-    return [MessageRow(message, stored.payload(message.message_id)) for message in messages]
+def _message_rows(tables: Tables, key: int, rows: Sequence[Row], limit: int, bytes_max: int) -> MessageRows:
+    """The messages of as many rows as may be; a few are read at once, since each may be large."""
+    found: list[MessageRow] = []
+    size = 0
+    for start in range(0, min(len(rows), limit), MESSAGES_AT_ONCE):
+        batch = rows[start : min(start + MESSAGES_AT_ONCE, limit)]
+        for row, records in zip(batch, records_of(tables, key, batch), strict=True):
+            size += sum(len(stored.record.content or b"") for stored in records)
+            if found and size > bytes_max:
+                return MessageRows(tuple(found), has_more=True)
+            found.append(MessageRow(message_of_row(row), payload_of(records)))
+    return MessageRows(tuple(found), has_more=len(found) < len(rows))
 
 
 def _stored_event(stored: StoredRecord) -> StoredEvent:

@@ -361,8 +361,8 @@ class MemoryTables:
         rows = sorted(self._where(MESSAGES, key=key), key=lambda row: -row[2])
         return [row for row in rows if row[2] < version][:limit]
 
-    def parts(self, key: int, message_id: str) -> Sequence[Row]:
-        return self._where(PARTS, key=key, message_id=message_id)
+    def parts(self, key: int, message_ids: Sequence[str]) -> Sequence[Row]:
+        return [row for row in self._where(PARTS, key=key) if row[1] in message_ids]
 
     def part_records(self, positions: Sequence[int]) -> Sequence[StoredRecord]:
         return [self._record(position, contents=True) for position in sorted(positions)]

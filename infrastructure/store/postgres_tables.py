@@ -668,8 +668,8 @@ class PostgresTables:
             MESSAGES, "WHERE key = %s AND version < %s ORDER BY version DESC LIMIT %s", key, version, limit
         )
 
-    def parts(self, key: int, message_id: str) -> Sequence[Row]:
-        return self._select(PARTS, "WHERE key = %s AND message_id = %s ORDER BY position", key, message_id)
+    def parts(self, key: int, message_ids: Sequence[str]) -> Sequence[Row]:
+        return self._select(PARTS, "WHERE key = %s AND message_id = ANY(%s)", key, list(message_ids))
 
     def part_records(self, positions: Sequence[int]) -> Sequence[StoredRecord]:
         self.flush()

@@ -212,6 +212,16 @@ def unsealed(stored: StoredRecord) -> MessageEvent:
     return cast("MessageEvent", unseal(stored.record.topic, stored.record.facts, stored.record.content).event)
 
 
+def records_of(tables: Tables, key: int, rows: Sequence[Row]) -> list[list[StoredRecord]]:
+    """For each row of MESSAGES the events that say what the message says, oldest first."""
+    positions = {row[1]: [row[7]] for row in rows}
+    for part in tables.parts(key, list(positions)):
+        positions[part[1]].append(part[2])
+    wanted = [position for of_message in positions.values() for position in of_message]
+    records = {stored.position: stored for stored in tables.part_records(wanted)}
+    return [[records[Position(one)] for one in sorted(positions[row[1]])] for row in rows]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRows:
     """The stored rows of one session: what domain.work.Stored asks for."""
@@ -241,14 +251,13 @@ class StoredRows:
         known = self.known_payload(self.key, message, row[2]) if self.known_payload else None
         if known is not None:
             return known
-        later = [part[2] for part in self.tables.parts(self.key, message)]
-        return payload_of(self.tables.part_records([row[7], *later]))
+        return payload_of(*records_of(self.tables, self.key, [row]))
 
     def appended(self, message: MessageId, occurred_at: int) -> Sequence[str]:
         row = self.tables.get(MESSAGES, self.key, message)
         if row is None:
             return []
-        positions = [part[2] for part in self.tables.parts(self.key, message) if part[3] == occurred_at]
+        positions = [part[2] for part in self.tables.parts(self.key, [message]) if part[3] == occurred_at]
         events = [unsealed(part) for part in self.tables.part_records([row[7], *positions])]
         texts = [
             added_text(event, event.content)

@@ -676,8 +676,9 @@ class SQLiteTables:
             MESSAGES, "WHERE key = ? AND version < ? ORDER BY version DESC LIMIT ?", key, version, limit
         )
 
-    def parts(self, key: int, message_id: str) -> Sequence[Row]:
-        return self._select(PARTS, "WHERE key = ? AND message_id = ? ORDER BY position", key, message_id)
+    def parts(self, key: int, message_ids: Sequence[str]) -> Sequence[Row]:
+        marks = ",".join("?" * len(message_ids))
+        return self._select(PARTS, f"WHERE key = ? AND message_id IN ({marks})", key, *message_ids)
 
     def part_records(self, positions: Sequence[int]) -> Sequence[StoredRecord]:
         found: list[StoredRecord] = []

@@ -303,8 +303,8 @@ class Tables(Protocol):
     def messages_before(self, key: int, version: int, limit: int) -> Sequence[Row]:
         """Rows of MESSAGES below a message version, highest first."""
 
-    def parts(self, key: int, message_id: str) -> Sequence[Row]:
-        """Rows of PARTS, oldest first."""
+    def parts(self, key: int, message_ids: Sequence[str]) -> Sequence[Row]:
+        """Rows of PARTS of some messages of a session, in any order."""
 
     def part_records(self, positions: Sequence[int]) -> Sequence[StoredRecord]:
         """The events at these positions with their contents, oldest first."""

@@ -60,7 +60,9 @@ def test_the_sample_is_taken_in_and_counted(cli: Cli) -> None:
 
 def test_a_second_time_brings_nothing(filled: Cli) -> None:
     assert filled.run("import", SAMPLE, "--json").objects == [nothing_of(6)]
-    assert filled.run("import", SAMPLE).out == "6 transcripts: nothing new\n"
+    first, _, row = filled.run("import", SAMPLE).lines
+    assert first == "6 transcripts: nothing new"
+    assert row.split()[:6] == ["Claude", "Code", "6", "0", "0", "6"]
 
 
 def test_a_dry_run_counts_the_same_and_stores_nothing(cli: Cli) -> None:
@@ -180,7 +182,7 @@ def test_a_pipe_is_not_waited_for(cli: Cli, tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(cli: Cli) -> None:
     ran = cli.run("import", "/proc/self/mem")
 
-    assert (ran.code, ran.out) == (1, "1 transcript: nothing new\n")
+    assert (ran.code, ran.lines[0]) == (1, "1 transcript: nothing new")
     assert "warning: /proc/self/mem: cannot be read: " in ran.err
 
 

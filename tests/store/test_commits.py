@@ -183,6 +183,7 @@ def stale(place: Place, store: EventStore) -> tuple[Callable[[Loader], Decision]
 
 
 def test_a_writer_with_a_stale_version_is_stopped_and_told_the_current_one(place: Place) -> None:
+    """Case G05: The log has the other writer's event alone; versions are compared, not times."""
     first, second = place.store(), place.store()
     first.submit(place.decides(titled("a")))
     decide, work = stale(place, first)
@@ -344,6 +345,7 @@ def test_when_the_participant_fails_nothing_is_stored_and_no_version_is_consumed
 
 
 def test_when_the_outbox_row_cannot_be_written_nothing_is_stored(place: Place) -> None:
+    """Case F02: No event without its outbox row, no row without its event, and no version is used up."""
     store = place.store()
     with store._database.write() as tables:
         kind = type(tables)

@@ -106,6 +106,7 @@ def test_what_another_process_committed_comes_with_the_next_commit_here(place: P
 
 
 def test_an_observer_that_fails_three_times_has_it_at_the_fourth(place: Place) -> None:
+    """Case F01: The report succeeds, nothing is lost, and what comes at last equals what came first."""
     ledger, observer = place.ledger(), Observer(failures=3)
     ledger.subscribe(observer, "a")
     marks: list[Position] = []

@@ -109,7 +109,7 @@ def titles(store: EventStore) -> list[str]:
 
 
 def test_a_reader_that_tails_six_writers_loses_nothing(url: str, schema: str) -> None:
-    """Positions are given in the order of the commits, also while another transaction is open for long."""
+    """Case D08: Positions come in the order of the commits, also while a transaction is open for long."""
     database = PostgresDatabase(url)
     with psycopg.connect(SERVER) as idle:
         idle.execute(f"SELECT txid_current(), (SELECT count(*) FROM {schema}.stored_events)".encode())

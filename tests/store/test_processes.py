@@ -7,7 +7,7 @@ from tests.store.place import Place
 from tests.store.writer_process import ROOM, SHARED, Child, context, end_child, report_both, report_same
 
 WRITERS = 8
-ROUNDS = 1_000 if os.environ.get("REPRISE_LONG") == "1" else 40
+ROUNDS = 1_000 if os.environ.get("REPRISE_LONG") == "1" else 200
 """Roots whose children end at once."""
 REPORTS = 200
 REPORTS_MAX = 100_000
@@ -17,7 +17,7 @@ OVERTAKEN_MAX = 500
 
 
 def test_eight_processes_report_on_one_store(shared: Place, url: str) -> None:
-    """None is failed or locked out, at its start or later, and every report is one commit."""
+    """Case G01: None is failed or locked out, at its start or later, and every report is one commit."""
     start = context().Barrier(WRITERS)
     children = [Child(report_both, url, f"own-{number}", REPORTS, start) for number in range(WRITERS)]
     answered = [child.end() for child in children]
