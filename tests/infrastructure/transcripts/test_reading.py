@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -65,6 +67,33 @@ def test_a_reading_process_that_was_killed_is_told(tmp_path: Path, in_a_process:
 
     with pytest.raises(ReadingEnded, match="import again"):
         list(readings)
+
+
+READS_FOR_LONG = """
+import os, sys
+from pathlib import Path
+from infrastructure.transcripts import reading
+from infrastructure.transcripts.files import FoundFile
+reading.ALONE_BYTES_MAX = 0
+os.cpu_count = lambda: 2
+readings = reading.read_all([(FoundFile(Path(sys.argv[1])), 1)] * 1000, redacts=False)
+next(readings)
+print("reading", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_reading_process_of_an_import_that_was_killed_ends_as_well() -> None:
+    """Both hold the same pipe: it is at its end when neither is there."""
+    command = [sys.executable, "-c", READS_FOR_LONG, str(own_files()[0])]
+    killed = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert killed.stdout
+    assert killed.stdout.readline() == b"reading\n"
+
+    killed.kill()
+
+    told, _ = killed.communicate(timeout=60)
+    assert told == b""
 
 
 def children() -> list[int]:
