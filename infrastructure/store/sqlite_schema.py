@@ -148,7 +148,7 @@ CREATE INDEX {name}sessions_by_session ON {prefix}sessions (session);
 CREATE INDEX {name}sessions_by_change ON {prefix}sessions (updated_at, room);
 CREATE INDEX {name}sessions_live ON {prefix}sessions (room, session) WHERE is_live;
 CREATE UNIQUE INDEX {name}messages_by_version ON {prefix}messages (key, version);
-CREATE INDEX {name}messages_open_tools ON {prefix}messages (key, turn_id) WHERE is_open_tool;
+CREATE INDEX {name}messages_open_tools ON {prefix}messages (key, turn_id, sequence) WHERE is_open_tool;
 """
 
 

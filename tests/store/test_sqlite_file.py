@@ -483,3 +483,34 @@ def test_reading_makes_no_transaction_that_writes(file: Place) -> None:
     with file.store()._database.write():
         for read in reads:
             assert read()
+
+
+# What a question costs.
+
+
+@pytest.mark.parametrize(
+    ("question", "index"),
+    [
+        (
+            "SELECT * FROM messages WHERE key = 1 AND turn_id = 't' AND is_open_tool ORDER BY sequence",
+            "messages_open_tools (key=? AND turn_id=?)",
+        ),
+        (
+            "SELECT * FROM messages WHERE key = 1 AND version > 1 ORDER BY version LIMIT 1",
+            "messages_by_version (key=? AND version>?)",
+        ),
+        (
+            "SELECT * FROM sessions WHERE +room = 'r' AND updated_at <= 1"
+            " ORDER BY updated_at DESC, room, session",
+            "sessions_by_change (updated_at<?)",
+        ),
+        ("SELECT * FROM sessions WHERE room = 'r' AND is_live ORDER BY session", "sessions_live (room=?)"),
+        ("SELECT * FROM sessions WHERE session = 's' ORDER BY room", "sessions_by_session (session=?)"),
+    ],
+)
+def test_a_question_is_answered_from_its_index(file: Place, path: Path, question: str, index: str) -> None:
+    """Without it the answer would take longer for every message that a session has, or every session."""
+    file.store()
+    with plain(path) as db:
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {question}")]
+    assert f"USING INDEX {index}" in plan[0]
