@@ -207,10 +207,14 @@ class AsyncLedger:
     async def _do(self, command: Command[R]) -> R:
         decide = command.decide(self._ledger.clock.now_ms)
         committed = await asyncio.wrap_future(self._store.enqueue(decide))
-        if committed.delta and self._ledger.delivery.has_observers and not self._is_notifying:
+        if committed.delta and self._ledger.delivery.has_observers:
+            self._wake_observers()
+        return command.reply(committed)
+
+    def _wake_observers(self) -> None:
+        if not (self._is_notifying or self._is_closed):  # Closing hands over what is left.
             self._is_notifying = True
             self._observers.submit(self._notify)
-        return command.reply(committed)
 
     def _notify(self) -> None:
         self._is_notifying = False  # What is committed from here on asks for another call.

@@ -188,9 +188,11 @@ def test_what_is_committed_is_followed_until_the_task_is_cancelled(url: str) -> 
 
 def test_leaving_answers_what_was_taken_and_takes_no_more(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
+    seen: list[CommittedDelta] = []
 
     async def main() -> None:
         async with open_ledger_async(url) as ledger:
+            await ledger.subscribe(seen.append, "all")
             asked = [
                 asyncio.create_task(ledger.report_state(RUNNING, room=ROOM, session=f"s{number}"))
                 for number in range(10)
@@ -204,3 +206,4 @@ def test_leaving_answers_what_was_taken_and_takes_no_more(tmp_path: Path) -> Non
     asyncio.run(main())
     with open_ledger(url) as ledger:
         assert len(ledger.sessions()) == 10
+        assert seen == list(ledger.deltas())
