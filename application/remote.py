@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final, Protocol
 
-from pydantic import AliasChoices, AliasPath, ConfigDict, Field
+from pydantic import AliasChoices, AliasGenerator, AliasPath, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from domain.ids import RemoteCursor, RoomId, SessionId
@@ -81,9 +81,11 @@ class Remote:
     """Whether the room may be pulled from private and link-local addresses; loopback always may (SPEC P9)."""
 
 
-_LENIENT: Final = ConfigDict(
-    extra="ignore", alias_generator=to_camel, validate_by_alias=True, validate_by_name=True
-)
+def _both_spellings(name: str) -> AliasChoices:
+    return AliasChoices(to_camel(name), name)
+
+
+LENIENT: Final = ConfigDict(extra="ignore", alias_generator=AliasGenerator(validation_alias=_both_spellings))
 """Names in camelCase or snake_case, the former wins; what is unknown is ignored (WIRE)."""
 
 
@@ -98,7 +100,7 @@ def _related(name: str) -> AliasChoices:
 class RemoteSession:
     """A session as the remote lists it; blank and 0 mean that the remote does not say."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _LENIENT
+    __pydantic_config__: ClassVar[ConfigDict] = LENIENT
 
     id: Annotated[
         Id,
@@ -142,7 +144,7 @@ class RemoteSession:
 class RemoteMessage:
     """A message as the remote has it now."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _LENIENT
+    __pydantic_config__: ClassVar[ConfigDict] = LENIENT
 
     sequence: Annotated[Integer, Field(validation_alias=AliasChoices("id", "sequence"))] = 0
     """Only to tell messages of one time apart when they are shown (SPEC P5)."""
