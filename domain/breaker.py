@@ -124,6 +124,8 @@ BreakerEvent = BreakerOpened | ProbeStarted | ProbeFailed | BreakerClosed
 class Probe:
     """A claim to make the one call."""
 
+    version: int
+    """Stream version of the event."""
     number: int
     room: RoomId
     began: int
@@ -201,7 +203,7 @@ def evolve(breaker: HostBreaker, event: BreakerEvent, at: int) -> HostBreaker:
                 probe=None,
             )
         case ProbeStarted():
-            probe = Probe(event.probe, event.room, at, event.until)
+            probe = Probe(version, event.probe, event.room, at, event.until)
             return replace(breaker, probes=event.probe, probe=probe)
         case ProbeFailed():
             return replace(
