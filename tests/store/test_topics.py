@@ -161,6 +161,66 @@ GOLDEN = {
         1,
         "occurred_at=0 turn_id request_id root_session='' root_turn=''",
     ),
+    "backoff.delayed": (
+        1,
+        "lane kind status=0 step_s retry_after_s=0.0 jitter_s=0.0 until",
+    ),
+    "backoff.refused": (
+        1,
+        "lane kind status=0 count",
+    ),
+    "backoff.parked": (
+        1,
+        "lane kind status=0 count next_probe",
+    ),
+    "backoff.cleared": (
+        1,
+        "lane by",
+    ),
+    "backoff.paused": (
+        1,
+        "lane=''",
+    ),
+    "backoff.resumed": (
+        1,
+        "lane=''",
+    ),
+    "breaker.opened": (
+        1,
+        "kind status=0 since step_s until",
+    ),
+    "breaker.probe_started": (
+        1,
+        "probe room until",
+    ),
+    "breaker.probe_failed": (
+        1,
+        "kind status=0 step_s until",
+    ),
+    "breaker.closed": (
+        1,
+        "by='probe' ramp_until",
+    ),
+    "room.tracked": (
+        1,
+        "url token_ref='' user_id='' allows_private=False",
+    ),
+    "room.remote_changed": (
+        1,
+        "url token_ref='' user_id='' allows_private=False",
+    ),
+    "room.untracked": (
+        1,
+        "",
+    ),
+    "room.session_hidden": (
+        1,
+        "session",
+    ),
+    "room.session_unhidden": (
+        1,
+        "session",
+    ),
 }
 """By topic: today's shape and its fields. A default is left out of the stored facts, so it is part of the
 shape: to change one, or to take a field away, raise the shape and write a step that lifts the old one."""
