@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from domain.aggregate import Kind
 from domain.errors import UnknownTopic
 from domain.event import Event
 from domain.interaction import (
@@ -79,6 +80,9 @@ KINDS: Final[tuple[type[Event], ...]] = (
 
 TOPICS: Final[Mapping[str, type[Event]]] = {kind.TOPIC: kind for kind in KINDS}
 
+AGGREGATE_KINDS: Final[Mapping[str, Kind[Any]]] = {}
+"""The aggregates beside the sessions, by the name that their topics begin with."""
+
 Facts = dict[str, Any]
 Upcast = Callable[[Facts], Facts]
 
@@ -102,6 +106,11 @@ def kind_of(topic: str) -> type[Event]:
         raise UnknownTopic(
             f"this release knows no event {topic!r}; read the store with a newer one"
         ) from None
+
+
+def kind_name(topic: str) -> str:
+    """What the kind of aggregate is called that a topic belongs to."""
+    return topic.partition(".")[0]
 
 
 def lifted(topic: str, shape: int, facts: Facts) -> Facts:
