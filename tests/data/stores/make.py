@@ -207,7 +207,7 @@ def tell_pulled(teller: Teller) -> None:
     tell(BREAKER, HOST, breaker.probe_failed, 1, down, SERVICE_BREAKER, now(), seed="chart")
     tell(BREAKER, HOST, breaker.claim_probe, PULLED_ROOM, SERVICE_BREAKER, now())
     tell(BREAKER, HOST, breaker.probe_answered, 2, SERVICE_BREAKER, now())
-    tell(BACKOFF, PULLED_ROOM, backoff.host_recovered, 0)
+    tell(BACKOFF, PULLED_ROOM, backoff.host_recovered, 0, now())
     tell(PULLED, PULLED_ROOM, tracked_room.untrack)
 
 
