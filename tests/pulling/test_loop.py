@@ -28,13 +28,9 @@ STILL = Pace(spreads=False)
 
 
 @dataclass
-class Pulled:
-    """A ledger, the loop that pulls into it, and the remote that it pulls from."""
+class Log:
+    """What the loop has told."""
 
-    ledger: AsyncLedger
-    loop: PullLoop
-    client: FakeRemoteActivity
-    clock: FakeClock
     told: list[Told] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -42,11 +38,22 @@ class Pulled:
         self.told.append(told)
         self.news.set()
 
-    async def told_of(self, room: RoomId) -> None:
-        """Wait until something of a room has changed."""
+    async def until(self, room: RoomId) -> None:
+        """Wait until something of a room was told."""
         while not any(told.room == room for told in self.told):
             await self.news.wait()
             self.news.clear()
+
+
+@dataclass
+class Pulled:
+    """A ledger, the loop that pulls into it, and the remote that it pulls from."""
+
+    ledger: AsyncLedger
+    loop: PullLoop
+    client: FakeRemoteActivity
+    clock: FakeClock
+    log: Log
 
     async def round(self, room: RoomId = ROOM) -> None:
         """A room's turn, and all calls that follow from it."""
@@ -64,10 +71,9 @@ class Pulled:
 @asynccontextmanager
 async def pulled(url: str, client: FakeRemoteActivity, clock: FakeClock) -> AsyncIterator[Pulled]:
     async with open_ledger_async(url, clock=clock) as ledger:
-        schedule = PullSchedule(STILL)
-        loop = PullLoop(ledger, client, schedule, clock, tell=lambda told: place.tell(told))
-        place = Pulled(ledger, loop, client, clock)
-        yield place
+        log = Log()
+        loop = PullLoop(ledger, client, PullSchedule(STILL), clock, tell=log.tell)
+        yield Pulled(ledger, loop, client, clock, log)
 
 
 Story = Callable[[Pulled], Awaitable[None]]
@@ -201,7 +207,7 @@ def test_a_session_that_three_lists_in_a_row_miss_has_vanished_and_may_reappear(
             assert state is not None
             assert state.pull is not None
             assert state.pull.vanished == (rounds == 3)
-        assert place.told[-1] == Told("vanished", ROOM, SESSION)
+        assert place.log.told[-1] == Told("vanished", ROOM, SESSION)
 
         place.client.do(message("a"))
         await place.round()
@@ -218,7 +224,7 @@ def test_a_failing_list_makes_nothing_vanish(play: Play) -> None:
         for _ in range(4):
             place.clock.now += 400_000
             await place.round()
-        assert not any(told.what == "vanished" for told in place.told)
+        assert not any(told.what == "vanished" for told in place.log.told)
 
     play(story, steps=(message("a"),))
 
@@ -369,7 +375,7 @@ def test_a_slow_room_delays_no_other(play: Play) -> None:
         place.loop.trigger(ROOM)
         place.loop.trigger(other)
         once = asyncio.create_task(place.loop.once())
-        await place.told_of(other)
+        await place.log.until(other)
         assert not once.done()
         place.client.do({"do": "release"})
         await once
