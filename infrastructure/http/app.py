@@ -6,13 +6,30 @@ from typing import Final
 from fastapi import FastAPI
 
 from infrastructure.asynchronous import AsyncLedger
-from infrastructure.http import ancestor, openapi, problem_pages, problems, reports
+from infrastructure.http import (
+    ancestor,
+    commands,
+    history,
+    imports,
+    openapi,
+    problem_pages,
+    problems,
+    reading,
+    reports,
+)
 from infrastructure.http.routing import EncodedSlashes
 from infrastructure.http.settings import HttpSettings
 
 PREFIXES: Final = ("/v1", "/api/desktop/v1")
 """Where the routes are; the ancestor's clients use the second one for what is not on their own machine."""
-ROUTERS: Final = (reports.router, ancestor.router)
+ROUTERS: Final = (
+    reports.router,
+    ancestor.router,
+    reading.router,
+    history.router,
+    commands.router,
+    imports.router,
+)
 """The routes under each prefix; the ones that are called most come first, as routes are tried in order."""
 
 
