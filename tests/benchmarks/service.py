@@ -22,8 +22,11 @@ ROUNDS = 3
 def run(table: Table, folder: Path) -> None:
     rates: dict[bool, float] = {}
     for with_store in (True, False):
-        with _service(f"sqlite:///{folder}/http.db", with_store=with_store) as port:
+        with _service(f"sqlite:///{folder}/http.db", with_store=with_store) as (port, pid):
+            begun = _cpu_s(pid)
             rates[with_store], p99 = asyncio.run(_load(port))
+            cpu = (_cpu_s(pid) - begun) / (CONNECTIONS * (EACH * ROUNDS + 1)) * 1e6
+            table.add(Figure(f"CPU a report {'with' if with_store else 'without'} a store", f"{cpu:.0f} µs"))
             if with_store:
                 rate = rates[True]
                 table.add(Figure("reports over HTTP", f"{rate:,.0f}/s", ">= 1,500/s", rate >= 1_500))
@@ -41,7 +44,7 @@ def run(table: Table, folder: Path) -> None:
 
 
 @contextmanager
-def _service(url: str, *, with_store: bool) -> Iterator[int]:
+def _service(url: str, *, with_store: bool) -> Iterator[tuple[int, int]]:
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "tests.benchmarks.http_server", url),
@@ -54,11 +57,17 @@ def _service(url: str, *, with_store: bool) -> Iterator[int]:
         assert process.stdout is not None
         port = int(process.stdout.readline())
         os.sched_setaffinity(0, own - {min(own)} or own)
-        yield port
+        yield port, process.pid
     finally:
         os.sched_setaffinity(0, own)
         process.terminate()
         process.communicate()
+
+
+def _cpu_s(pid: int) -> float:
+    """The CPU time that a process has had, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def _load(port: int) -> tuple[float, float]:
