@@ -6,7 +6,7 @@ and against a clock that only a test moves.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from application.pull_calls import SERVICE_PACE, Call, Listed, Pace, Plan, Step
 from application.pull_rooms import NEVER, SECOND_MS, WINDOW_MS, HostPulls, Reading, RoomPulls, first_turn
@@ -49,6 +49,19 @@ class PullSchedule:
         self._planned_at = 0
 
     # What the store says.
+
+    def know(self, state: TrackedRoom | RoomBackoff | HostBreaker, now: int) -> Sequence[Step]:
+        """How one of the aggregates stands that pulls rest on; what is left to do about it."""
+        match state:
+            case TrackedRoom():
+                self.know_room(state, now)
+            case RoomBackoff():
+                self.know_backoff(state)
+            case HostBreaker():
+                return self.know_breaker(state)
+            case _:
+                assert_never(state)
+        return NO_STEPS
 
     def know_room(self, tracked: TrackedRoom, now: int) -> None:
         """A room as it stands: one that is not tracked any more is forgotten."""

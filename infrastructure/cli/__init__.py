@@ -13,9 +13,12 @@ from infrastructure.cli.deliveries import outbox, redeliver
 from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED, failure_of
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
+from infrastructure.cli.pulling import pull
 from infrastructure.cli.reading import messages, sessions
+from infrastructure.cli.rooms import hide, rooms, unhide
 from infrastructure.cli.text import note, shown
 from infrastructure.cli.upkeep import backup, copy, rebuild, verify
+from infrastructure.cli.waits import waits
 from infrastructure.cli.writing import delete, purge, restore, settle
 from infrastructure.settings import VARIABLES
 
@@ -72,6 +75,9 @@ for _verb in (
     messages,
     outbox,
     redeliver,
+    rooms,
+    pull,
+    waits,
     settle,
     delete,
     restore,
@@ -82,6 +88,9 @@ for _verb in (
     copy,
 ):
     reprise.add_command(_verb)
+
+for _verb in (hide, unhide):
+    sessions.add_command(_verb)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from domain.interaction import (
     InteractionSuperseded,
 )
 from domain.message import MessageAdded, MessageChanged, MessageExtended
+from domain.pull import EpochStarted, Pulled, Reappeared, RowParked, Vanished
 from domain.session import (
     ChildActive,
     ChildLinked,
@@ -73,6 +74,11 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ChildQuiet,
     RecordKept,
     Imported,
+    Pulled,
+    EpochStarted,
+    RowParked,
+    Vanished,
+    Reappeared,
     TurnStarted,
     TurnAdvanced,
     TurnSettled,

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 import pytest
@@ -109,7 +109,8 @@ def test_each_key_of_the_envelope_is_described() -> None:
         source=Source("name"),
     )
     stored = seal(event, envelope, StreamId("stream"), 1, GENESIS, b"salt")
+    beside = seal(event, replace(envelope, key="k"), StreamId("other"), 1, GENESIS, b"salt")
     table = EVENTS.split("## How to read it")[1].split("## Shared facts")[0]
     first_cells = " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))
 
-    assert set(re.findall(r"`(\w+)`", first_cells)) == set(json.loads(stored.facts))
+    assert set(re.findall(r"`(\w+)`", first_cells)) == {*json.loads(stored.facts), *json.loads(beside.facts)}
