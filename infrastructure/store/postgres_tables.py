@@ -28,6 +28,7 @@ from infrastructure.store.tables import (
     READ_MODELS,
     SESSIONS,
     SUBSCRIPTIONS,
+    TOKENS,
     TURNS,
     Answered,
     Head,
@@ -43,6 +44,8 @@ FORGET_ROWS_MAX: Final = 100
 """Expired commands forgotten with each one that is remembered."""
 PAGE_ROWS: Final = 500
 """Rows of a long answer that are fetched at a time."""
+GATHERED: Final = (*READ_MODELS, SUBSCRIPTIONS, LANES, TOKENS)
+"""Tables whose changed rows are gathered, and written with one statement."""
 _SHADOW: Final = "rebuilt_"
 """How the names of read models begin that stand beside the live ones."""
 
@@ -255,9 +258,7 @@ class PostgresTables:
         self._moved: dict[StreamId, Head] = {}
         self._outbox: list[Row] = []
         self._commands: dict[str, Row] = {}
-        self._rows: dict[Table, dict[Row, Row]] = {
-            table: {} for table in (*READ_MODELS, SUBSCRIPTIONS, LANES)
-        }
+        self._rows: dict[Table, dict[Row, Row]] = {table: {} for table in GATHERED}
         self._clocks: dict[int, Row] = {}
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
@@ -325,7 +326,7 @@ class PostgresTables:
         self._write(_clocks_statement(self._prefix), [(key, *row) for key, row in self._clocks.items()])
         self._events, self._contents, self._outbox = [], [], []
         self._moved, self._commands, self._clocks = {}, {}, {}
-        self._rows = {table: {} for table in READ_MODELS}
+        self._rows = {table: {} for table in GATHERED}
 
     def _write(self, statement: str, rows: Sequence[Row]) -> None:
         if rows:
