@@ -1,17 +1,19 @@
 """The ledger for asyncio: no call of it reads or writes the store on the event loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from application import commands
+from application import access, commands
+from application.access import Token
 from application.commands import Command, R
 from application.ledger import Ledger
-from application.ports import Observer, OutboxEntry, StoredEvent, Verification
+from application.ports import Extent, Observer, OutboxEntry, StoredEvent, Verification
 from application.views import MessagePage, MessageReply, Reply, SessionSummary, SessionView, StateReply
 from domain.delta import CommittedDelta
+from domain.ids import Position
 from domain.reports import MessageReport, StateReport
 from infrastructure.store.event_store import EventStore
 
@@ -151,6 +153,14 @@ class AsyncLedger:
         """See `Ledger.deltas`."""
         return self._pages(self._ledger.deltas(after))
 
+    async def deltas_page(self, after: int, limit: int) -> Sequence[CommittedDelta]:
+        """The next deltas behind a position; fewer than the limit when there are no more."""
+        return await self._read(self._store.deltas_page, Position(after), limit)
+
+    async def extent(self) -> Extent:
+        """See `Store.extent`."""
+        return await self._read(self._store.extent)
+
     async def follow(self, after: int = 0) -> AsyncIterator[CommittedDelta]:
         """See `Ledger.follow`; cancel the task that iterates to stop."""
         following = await self._read(self._ledger.follow, after)
@@ -164,6 +174,16 @@ class AsyncLedger:
             following.stop()
             thread.submit(following.close)
             thread.shutdown(wait=False)
+
+    # Access.
+
+    async def token(self, text: str) -> Token | None:
+        """The token that somebody shows, if it is good."""
+        return await self._read(access.find, self._store.tokens, text)
+
+    async def tokens(self) -> Sequence[Token]:
+        """Every token, revoked ones too."""
+        return await self._read(self._store.tokens.all)
 
     # Deliveries.
 

@@ -7,10 +7,12 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Final
 
+from application.access import Tokens
 from application.ports import (
     Clock,
     Committed,
     Decide,
+    Extent,
     Listed,
     MessageRow,
     MessageRows,
@@ -40,6 +42,7 @@ from infrastructure.store.rows import (
     turn_of_row,
 )
 from infrastructure.store.tables import Database, Row, StoredRecord, Tables, in_transaction
+from infrastructure.store.tokens import StoredTokens
 from infrastructure.store.view import load_state
 from infrastructure.store.writer import Done, Writer, committed_delta
 
@@ -61,6 +64,7 @@ class EventStore:
         salt: Callable[[], bytes] | None = None,
     ) -> None:
         self._database = database
+        self.tokens: Tokens = StoredTokens(database)
         self._clock = clock
         self._writer = Writer(database, clock, participant, **({"salt": salt} if salt else {}))
         self._snapshots = Snapshots(self._writer)
@@ -174,10 +178,19 @@ class EventStore:
                 return
             after = page[-1].last_position
 
+    def deltas_page(self, after: Position, limit: int) -> Sequence[CommittedDelta]:
+        """The next deltas behind a position; fewer than the limit when there are no more."""
+        with self._database.read() as tables:
+            return [committed_delta(row) for row in tables.outbox(after, limit)]
+
     def delta(self, transaction: TransactionId) -> CommittedDelta | None:
         with self._database.read() as tables:
             row = tables.outbox_row(transaction)
             return committed_delta(row) if row else None
+
+    def extent(self) -> Extent:
+        with self._database.read() as tables:
+            return Extent(kept_behind=Position(0), end=tables.end())
 
     def rebuild(self) -> int:
         return audit.rebuild(self._database)
