@@ -82,6 +82,8 @@ class Committed:
     delta: CommittedDelta | None = None
     events: int = 0
     """How many events it stored."""
+    repeats: bool = False
+    """Whether it is the answer that the same command was given before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The service over HTTP: reports and commands in, sessions, history and commits out."""
+"""Reprise over HTTP: routes, problems, conventions."""

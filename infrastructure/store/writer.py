@@ -224,4 +224,4 @@ def _write_models(
 
 def _repeated(tables: Tables, decision: Decision) -> Committed:
     row = tables.outbox_at(decision.repeats)
-    return Committed(decision.answer, committed_delta(row) if row else None)
+    return Committed(decision.answer, committed_delta(row) if row else None, repeats=True)
