@@ -11,6 +11,7 @@ from application.access import Token
 from application.commands import Command, R
 from application.ledger import Ledger
 from application.ports import Extent, Observer, OutboxEntry, StoredEvent, Verification
+from application.status import StatusView, status_of
 from application.views import MessagePage, MessageReply, Reply, SessionSummary, SessionView, StateReply
 from domain.delta import CommittedDelta
 from domain.ids import Position
@@ -175,6 +176,10 @@ class AsyncLedger:
             thread.submit(following.close)
             thread.shutdown(wait=False)
 
+    async def status(self) -> StatusView:
+        """How everything is at a glance."""
+        return await self._read(status_of, self._ledger)
+
     # Access.
 
     async def token(self, text: str) -> Token | None:
@@ -204,6 +209,14 @@ class AsyncLedger:
     async def rebuild(self) -> int:
         """See `Ledger.rebuild`."""
         return await self._read(self._ledger.rebuild)
+
+    async def check_write(self) -> None:
+        """Take the lock that every commit takes, and give it back; raises StoreError."""
+        await self._read(self._store.check_write)
+
+    async def schemas(self) -> tuple[int, int]:
+        """How the store's tables are now, and how this release has them."""
+        return await self._read(self._store.schemas)
 
     async def verify(self) -> Verification:
         """See `Ledger.verify`."""

@@ -41,7 +41,7 @@ def _decoded(raw: bytes) -> str:
     return unquote(kept, errors="surrogateescape")
 
 
-def _id(text: str) -> str:
+def id_of(text: str) -> str:
     """An id out of an address; raises Rejected when it can name nothing (SPEC W3)."""
     decoded = unquote(text).strip() if "%" in text else text.strip()
     if not decoded or not is_name(decoded):
@@ -57,10 +57,10 @@ def _path_id(what: str) -> Any:
     return Path(description=what, json_schema_extra={"minLength": 1, "maxLength": ID_LENGTH_MAX})
 
 
-Room = Annotated[str, AfterValidator(_id), _path_id("A room (workspace); a slash in it is `%2F`.")]
-SessionInPath = Annotated[str, AfterValidator(_id), _path_id("A session of the room.")]
-TurnInPath = Annotated[str, AfterValidator(_id), _path_id("A turn of the session.")]
-RequestInPath = Annotated[str, AfterValidator(_id), _path_id("A request of the turn.")]
+Room = Annotated[str, AfterValidator(id_of), _path_id("A room (workspace); a slash in it is `%2F`.")]
+SessionInPath = Annotated[str, AfterValidator(id_of), _path_id("A session of the room.")]
+TurnInPath = Annotated[str, AfterValidator(id_of), _path_id("A turn of the session.")]
+RequestInPath = Annotated[str, AfterValidator(id_of), _path_id("A request of the turn.")]
 
 
 def methods_of(app: FastAPI, scope: Scope) -> Sequence[str]:

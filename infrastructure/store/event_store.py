@@ -44,7 +44,7 @@ from infrastructure.store.rows import (
 from infrastructure.store.tables import Database, Row, StoredRecord, Tables, in_transaction
 from infrastructure.store.tokens import StoredTokens
 from infrastructure.store.view import load_state
-from infrastructure.store.writer import Done, Writer, committed_delta
+from infrastructure.store.writer import Appended, Done, Writer, committed_delta
 
 MESSAGES_AT_ONCE: Final = 20
 """Messages of a page whose contents are read with one statement."""
@@ -62,11 +62,14 @@ class EventStore:
         clock: Clock,
         participant: Participant | None = None,
         salt: Callable[[], bytes] | None = None,
+        appended: Appended | None = None,
     ) -> None:
         self._database = database
         self.tokens: Tokens = StoredTokens(database)
         self._clock = clock
-        self._writer = Writer(database, clock, participant, **({"salt": salt} if salt else {}))
+        self._writer = Writer(
+            database, clock, participant, appended=appended, **({"salt": salt} if salt else {})
+        )
         self._snapshots = Snapshots(self._writer)
         self._group = GroupCommit(self._store)
 
@@ -152,6 +155,16 @@ class EventStore:
         return self._database.watch()
 
     # The log.
+
+    # Health.
+
+    def check_write(self) -> None:
+        """Take the lock that every commit takes, and give it back; raises StoreError."""
+        in_transaction(self._database, lambda _: None)
+
+    def schemas(self) -> tuple[int, int]:
+        """How the tables are now, and how this release has them."""
+        return self._database.schemas()
 
     def state(self, room: RoomId, session: SessionId) -> Session:
         """The state as a decision would see it, folded from the log."""
