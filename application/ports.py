@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from domain.aggregate import Held, Kind
 from domain.delta import CommitDelta, CommittedDelta
 from domain.event import Content, Event
 from domain.ids import MessageVersion, Position, RoomId, SessionId, TransactionId
@@ -12,6 +13,8 @@ from domain.message import Message
 from domain.session import Session
 from domain.turn import Turn
 from domain.work import Source, Stored, Work
+
+S = TypeVar("S")
 
 
 class Clock(Protocol):
@@ -57,6 +60,22 @@ class Loader(Protocol):
     def remembered(self, key: CommandKey) -> Remembered | None:
         """What a committed command was answered, while it is remembered."""
 
+    def aggregate(self, kind: Kind[S], key: str) -> Held[S]:
+        """An aggregate beside the sessions; an unknown one is at version 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a decision adds to an aggregate beside the sessions; it makes no delta (SPEC C9)."""
+
+    kind: Kind[Any]
+    held: Held[Any]
+    """The aggregate as it was looked at."""
+    events: Sequence[Event]
+    recorded_at: int
+    """Unix milliseconds."""
+    actor: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -69,6 +88,8 @@ class Decision:
     digest: str = ""
     repeats: Position = Position(0)
     """The commit whose answer this repeats: the position of its last event."""
+    changes: Sequence[Change] = ()
+    """Of aggregates beside the sessions, each of another one; those without events are no news."""
 
 
 Decide = Callable[[Loader], Decision]
@@ -100,6 +121,8 @@ class StoredEvent:
     event: Event
     """Its content is None when it has none or it was erased."""
     is_erased: bool
+    key: str = ""
+    """What an aggregate beside the sessions is known by; such an event has no room and no session."""
     command_id: str = ""
     actor: str = ""
     source: Source | None = None
@@ -216,6 +239,18 @@ class Store(Protocol):
 
     def events(self, room: RoomId, session: SessionId, after: int = 0) -> Iterator[StoredEvent]:
         """A session's history, oldest first, from the version behind `after`."""
+
+    def ids(self) -> Sequence[str]:
+        """Every store id this store ever had: a restored or copied one has those of what it was made of."""
+
+    def aggregate(self, kind: Kind[S], key: str) -> Held[S]:
+        """An aggregate beside the sessions as it stands; an unknown one is at version 0."""
+
+    def aggregates(self, kind: Kind[S]) -> Sequence[Held[S]]:
+        """All aggregates of a kind, by key."""
+
+    def history(self, kind: Kind[Any], key: str, after: int = 0) -> Iterator[StoredEvent]:
+        """The events of an aggregate beside the sessions, from the version behind `after`."""
 
     def deltas(self, after: Position = Position(0)) -> Iterator[CommittedDelta]:
         """Every delta, in commit order, from the position behind `after`."""

@@ -12,6 +12,7 @@ from domain.errors import StoreError
 from domain.ids import Position, StreamId
 from domain.session import Purged, Session, SessionEvent
 from domain.work import Draft, Work
+from infrastructure.store.aggregates import FoldedAggregates
 from infrastructure.store.records import GENESIS, Envelope, Opened, check, unseal
 from infrastructure.store.rows import StoredRows, session_of, write_rows
 from infrastructure.store.tables import READ_MODELS, SESSIONS, Database, OutboxRow, StoredRecord, Tables
@@ -42,9 +43,13 @@ class Refold:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self._folded: dict[StreamId, _Folded] = {}
+        self._aggregates = FoldedAggregates()
 
     def apply(self, stored: StoredRecord, opened: Opened) -> None:
         """Fold one event."""
+        if opened.envelope.key:
+            self._aggregates.apply(self.tables, stored, opened)
+            return
         stream = stored.record.stream
         folded = self._folded.get(stream)
         if folded is None:
@@ -73,6 +78,7 @@ class Refold:
         for folded in self._folded.values():
             write_rows(self.tables, folded.key, folded.draft, folded.placed)
         self._folded.clear()
+        self._aggregates.flush(self.tables)
 
 
 def _loads_nothing(*_: object) -> tuple[Session, StoredRows]:
@@ -167,7 +173,8 @@ class _Audit:
             self._commit = []
 
     def _compare_delta(self) -> None:
-        envelope = self._commit[0][1].envelope
+        (first, opened_first), (last, _) = self._commit[0], self._commit[-1]
+        envelope = opened_first.envelope
         events = [
             Committed(
                 opened.envelope.session,
@@ -176,9 +183,10 @@ class _Audit:
                 cast("SessionEvent", opened.event),
             )
             for stored, opened in self._commit
+            if not opened.envelope.key
         ]
         delta = delta_of(envelope.transaction, envelope.room, events)
-        row = self._outbox_at(events[-1].position)
+        row = self._outbox_at(last.position)
         where = f"transaction {envelope.transaction}"
         if delta is None or row is None:
             if delta is not None:
@@ -190,8 +198,8 @@ class _Audit:
         expected = OutboxRow(
             envelope.transaction,
             envelope.room,
-            events[0].position,
-            events[-1].position,
+            first.position,
+            last.position,
             envelope.recorded_at,
             delta.to_json(),
         )

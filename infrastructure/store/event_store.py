@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from itertools import count
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from application.access import Tokens
 from application.ports import (
@@ -23,13 +23,14 @@ from application.ports import (
     Verification,
     Watch,
 )
+from domain.aggregate import Held, Kind
 from domain.delta import CommittedDelta
 from domain.errors import StoreError
-from domain.ids import MessageVersion, Position, RoomId, SessionId, TransactionId, session_stream
+from domain.ids import MessageVersion, Position, RoomId, SessionId, StreamId, TransactionId, session_stream
 from domain.interaction import Interaction
 from domain.session import Session
 from domain.turn import Turn
-from infrastructure.store import audit
+from infrastructure.store import aggregates, audit
 from infrastructure.store.group import GroupCommit
 from infrastructure.store.records import unseal
 from infrastructure.store.rows import (
@@ -51,6 +52,8 @@ MESSAGES_AT_ONCE: Final = 20
 PAGE_ROWS: Final = 500
 """Rows read from the log or the outbox in one transaction."""
 _NEWEST: Final = 2**63 - 1
+
+S = TypeVar("S")
 
 
 class EventStore:
@@ -151,6 +154,18 @@ class EventStore:
             rows = tables.messages_before(key, version or _NEWEST, limit + 1)
             return _message_rows(tables, key, rows, limit, bytes_max)
 
+    def ids(self) -> Sequence[str]:
+        with self._database.read() as tables:
+            return [store_id for _, store_id in tables.stores()]
+
+    def aggregate(self, kind: Kind[S], key: str) -> Held[S]:
+        with self._database.read() as tables:
+            return aggregates.load(tables, kind, key)
+
+    def aggregates(self, kind: Kind[S]) -> Sequence[Held[S]]:
+        with self._database.read() as tables:
+            return aggregates.load_all(tables, kind)
+
     def watch(self) -> Watch:
         return self._database.watch()
 
@@ -172,7 +187,12 @@ class EventStore:
             return load_state(tables, room, session)
 
     def events(self, room: RoomId, session: SessionId, after: int = 0) -> Iterator[StoredEvent]:
-        stream = session_stream(room, session)
+        return self._events_of(session_stream(room, session), after)
+
+    def history(self, kind: Kind[Any], key: str, after: int = 0) -> Iterator[StoredEvent]:
+        return self._events_of(kind.stream(key), after)
+
+    def _events_of(self, stream: StreamId, after: int) -> Iterator[StoredEvent]:
         while True:
             with self._database.read() as tables:
                 records = tables.stream(stream, after, contents=True)
@@ -332,6 +352,7 @@ def _stored_event(stored: StoredRecord) -> StoredEvent:
         transaction=envelope.transaction,
         event=opened.event,
         is_erased=bool(opened.content_length) and stored.record.content is None,
+        key=envelope.key,
         command_id=envelope.command_id,
         actor=envelope.actor,
         source=envelope.source,

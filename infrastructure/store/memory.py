@@ -15,6 +15,7 @@ from domain.errors import StoreBusy, VersionConflict
 from domain.ids import Position, StreamId, TransactionId
 from infrastructure.store.records import Record
 from infrastructure.store.tables import (
+    AGGREGATES,
     COMMANDS,
     INTERACTIONS,
     LANES,
@@ -340,6 +341,9 @@ class MemoryTables:
     def by_provider_session(self, room: str, provider_session_id: str) -> Sequence[Row]:
         found = self._where(SESSIONS, room=room, provider_session_id=provider_session_id)
         return sorted(found, key=lambda row: row[2])
+
+    def aggregates(self, kind: str) -> Sequence[Row]:
+        return sorted(self._where(AGGREGATES, kind=kind), key=lambda row: row[2])
 
     def turns(self, key: int) -> Sequence[Row]:
         return self._where(TURNS, key=key)

@@ -156,6 +156,14 @@ CREATE TABLE interactions (
     state TEXT COLLATE "C" NOT NULL,
     content TEXT COLLATE "C" NOT NULL
 );
+CREATE TABLE aggregates (
+    key BIGINT PRIMARY KEY,
+    kind TEXT COLLATE "C" NOT NULL,
+    name TEXT COLLATE "C" NOT NULL,                     -- what the aggregate is known by
+    version BIGINT NOT NULL,
+    state TEXT COLLATE "C" NOT NULL
+) WITH (fillfactor = 70);
+CREATE INDEX aggregates_by_kind ON aggregates (kind);
 CREATE INDEX sessions_by_room ON sessions (room);
 CREATE INDEX sessions_by_change ON sessions (updated_at);
 CREATE INDEX sessions_by_root ON sessions (root_session);
@@ -186,6 +194,7 @@ TEXT_COLUMNS: Final = frozenset(
         "turn_id",
         "message_id",
         "request_id",
+        "kind",
         "name",
         "error",
     )

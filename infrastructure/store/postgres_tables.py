@@ -19,6 +19,7 @@ from infrastructure.store.postgres_connection import Place, connect
 from infrastructure.store.postgres_schema import TEXT_COLUMNS
 from infrastructure.store.records import Record
 from infrastructure.store.tables import (
+    AGGREGATES,
     CLOCKS,
     COMMANDS,
     INTERACTIONS,
@@ -214,6 +215,10 @@ _PUT_COMMANDS: Final = (
 )
 
 
+def _no_rows() -> dict[Table, dict[Row, Row]]:
+    return {table: {} for table in GATHERED}
+
+
 def _storable(text: str) -> str:
     """A text from outside, such as an exception's, as a text column can hold it."""
     return text.replace("\0", "\\u0000").encode("utf-8", "backslashreplace").decode()
@@ -258,7 +263,7 @@ class PostgresTables:
         self._moved: dict[StreamId, Head] = {}
         self._outbox: list[Row] = []
         self._commands: dict[str, Row] = {}
-        self._rows: dict[Table, dict[Row, Row]] = {table: {} for table in GATHERED}
+        self._rows = _no_rows()
         self._clocks: dict[int, Row] = {}
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
@@ -326,7 +331,7 @@ class PostgresTables:
         self._write(_clocks_statement(self._prefix), [(key, *row) for key, row in self._clocks.items()])
         self._events, self._contents, self._outbox = [], [], []
         self._moved, self._commands, self._clocks = {}, {}, {}
-        self._rows = {table: {} for table in GATHERED}
+        self._rows = _no_rows()
 
     def _write(self, statement: str, rows: Sequence[Row]) -> None:
         if rows:
@@ -634,6 +639,9 @@ class PostgresTables:
             room,
             provider_session_id,
         )
+
+    def aggregates(self, kind: str) -> Sequence[Row]:
+        return self._select(AGGREGATES, "WHERE kind = %s ORDER BY name", kind)
 
     def turns(self, key: int) -> Sequence[Row]:
         return self._select(TURNS, "WHERE key = %s ORDER BY turn_id", key)

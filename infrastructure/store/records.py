@@ -39,6 +39,8 @@ class Envelope:
     command_id: str = ""
     actor: str = ""
     source: Source | None = None
+    key: str = ""
+    """In place of room and session: what an aggregate beside the sessions is known by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,14 @@ def seal(
     """Spell an event for the store and chain it to the stream's last hash."""
     content = None if event.content is None else jsontext.to_bytes(event.content)
     commitment = NO_CONTENT if content is None else commitment_of(salt, content)
-    around: dict[str, Any] = {
-        "format": FORMAT,
-        "room": envelope.room,
-        "session": envelope.session,
-        "at": envelope.recorded_at,
-        "tx": envelope.transaction,
-    }
+    around: dict[str, Any] = {"format": FORMAT}
+    if envelope.key:
+        around["key"] = envelope.key
+    else:
+        around["room"] = envelope.room
+        around["session"] = envelope.session
+    around["at"] = envelope.recorded_at
+    around["tx"] = envelope.transaction
     if type(event).SHAPE != 1:
         around["v"] = type(event).SHAPE
     if envelope.count != 1:
@@ -141,8 +144,8 @@ def _opened(kind: type[Event], topic: str, facts: bytes, content: bytes | None) 
     commitment, length = around.get("content", ("", 0))
     return Opened(
         envelope=Envelope(
-            room=RoomId(around["room"]),
-            session=SessionId(around["session"]),
+            room=RoomId(around.get("room", "")),
+            session=SessionId(around.get("session", "")),
             recorded_at=around["at"],
             transaction=TransactionId(around["tx"]),
             index=index,
@@ -150,6 +153,7 @@ def _opened(kind: type[Event], topic: str, facts: bytes, content: bytes | None) 
             command_id=around.get("command", ""),
             actor=around.get("actor", ""),
             source=_source(around.get("source")),
+            key=around.get("key", ""),
         ),
         event=unpack(kind, shaped, content=said),
         commitment=b64decode(commitment) if commitment else NO_CONTENT,

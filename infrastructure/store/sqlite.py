@@ -48,6 +48,7 @@ from infrastructure.store.sqlite_schema import (
     temporary_read_models,
 )
 from infrastructure.store.tables import (
+    AGGREGATES,
     CLOCKS,
     INTERACTIONS,
     MESSAGES,
@@ -647,6 +648,9 @@ class SQLiteTables:
         return self._select(
             SESSIONS, "WHERE room = ? AND provider_session_id = ? ORDER BY session", room, provider_session_id
         )
+
+    def aggregates(self, kind: str) -> Sequence[Row]:
+        return self._select(AGGREGATES, "WHERE kind = ? ORDER BY name", kind)
 
     def turns(self, key: int) -> Sequence[Row]:
         return self._select(TURNS, "WHERE key = ? ORDER BY turn_id", key)

@@ -147,6 +147,13 @@ CREATE {scope} TABLE {prefix}interactions (
     content TEXT NOT NULL,
     PRIMARY KEY (key, turn_id, request_id)
 ) WITHOUT ROWID;
+CREATE {scope} TABLE {prefix}aggregates (
+    key INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,                                 -- what the aggregate is known by
+    version INTEGER NOT NULL,
+    state TEXT NOT NULL
+);
 """
 
 INDEXES: Final = """
@@ -157,6 +164,7 @@ CREATE INDEX {name}sessions_by_session ON {prefix}sessions (session);
 CREATE INDEX {name}sessions_by_change ON {prefix}sessions (updated_at, room);
 CREATE INDEX {name}sessions_live ON {prefix}sessions (room, session) WHERE is_live;
 CREATE UNIQUE INDEX {name}messages_by_version ON {prefix}messages (key, version);
+CREATE UNIQUE INDEX {name}aggregates_by_name ON {prefix}aggregates (kind, name);
 CREATE INDEX {name}messages_open_tools ON {prefix}messages (key, turn_id, sequence) WHERE is_open_tool;
 """
 

@@ -63,6 +63,7 @@ PARTS: Final = Table("message_parts", ("key", "message_id", "position", "occurre
 INTERACTIONS: Final = Table(
     "interactions", ("key", "turn_id", "request_id", "version", "state", "content"), 3
 )
+AGGREGATES: Final = Table("aggregates", ("key", "kind", "name", "version", "state"), 1)
 
 SUBSCRIPTIONS: Final = Table("subscriptions", ("name", "after"), 1)
 LANES: Final = Table("lanes", ("name", "room", "position", "attempts", "error", "at"), 2)
@@ -71,7 +72,7 @@ TOKENS: Final = Table("tokens", ("id", "digest", "scopes", "rooms", "note", "cre
 
 OPERATIONS: Final = (SUBSCRIPTIONS, LANES, COMMANDS, TOKENS)
 """What is kept beside the log and cannot be made from it; the outbox can."""
-READ_MODELS: Final = (SESSIONS, SESSION_CONTENTS, TURNS, MESSAGES, PARTS, INTERACTIONS)
+READ_MODELS: Final = (SESSIONS, SESSION_CONTENTS, TURNS, MESSAGES, PARTS, INTERACTIONS, AGGREGATES)
 
 
 _CONTROLS: Final = frozenset(("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE"))
@@ -265,6 +266,9 @@ class Tables(Protocol):
         """Rows of SESSIONS, the ones that changed last first."""
 
     def rooms_of(self, session: str) -> Sequence[str]: ...
+
+    def aggregates(self, kind: str) -> Sequence[Row]:
+        """Rows of AGGREGATES of one kind, by name."""
 
     def rows(self, table: Table) -> Iterator[Row]:
         """Every row of a table in the order of its key, for comparing and copying."""

@@ -5,23 +5,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import reduce
 from itertools import islice
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from application.ports import CommandKey, Remembered
 from domain import jsontext
+from domain.aggregate import Held, Kind
 from domain.ids import Position, RoomId, SessionId, StreamId, session_stream
+from domain.pull import Pull
 from domain.session import Session, SessionEvent, TurnEnd, evolve
 from domain.work import Stored
+from infrastructure.store import aggregates
 from infrastructure.store.codec import pack
 from infrastructure.store.kept import Staged
 from infrastructure.store.records import unseal
 from infrastructure.store.rows import StoredRows, session_of, session_state
 from infrastructure.store.tables import Head, StoredRecord, Tables
 
+S = TypeVar("S")
+
 SNAPSHOT_MEANING: Final = 1
 """Raise it when a field of the state comes to mean something else; a field's coming or going shows itself."""
 SNAPSHOT_SCHEMA: Final = jsontext.digest(
-    [SNAPSHOT_MEANING, *(one.name for kind in (Session, TurnEnd) for one in fields(kind))]
+    [SNAPSHOT_MEANING, *(one.name for kind in (Session, TurnEnd, Pull) for one in fields(kind))]
 )
 """Which states a snapshot of this release holds; others are passed over."""
 
@@ -107,6 +112,9 @@ class View:
         if found is None:
             return None
         return Remembered(found.digest, jsontext.from_bytes(found.answer), Position(found.position))
+
+    def aggregate(self, kind: Kind[S], key: str) -> Held[S]:
+        return aggregates.load(self.tables, kind, key)
 
 
 def spelled(key: CommandKey) -> str:

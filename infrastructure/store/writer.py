@@ -5,25 +5,44 @@ nobody else wrote; else it is folded from the last snapshot and the events behin
 """
 
 import os
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-from application.ports import Clock, Committed, Decide, Decision, Participant
+from application.ports import Change, Clock, Committed, Decide, Decision, Participant
 from domain import jsontext
 from domain.delta import CommitDelta, CommittedDelta, delta_of
 from domain.delta import Committed as CommittedEvent
 from domain.errors import StoreBusy, StoreUnavailable, VersionConflict
-from domain.ids import Position, SessionId, TransactionId, session_stream, transaction_id
+from domain.event import Event
+from domain.ids import (
+    Position,
+    RoomId,
+    SessionId,
+    StreamId,
+    TransactionId,
+    kind_of,
+    session_stream,
+    transaction_id,
+)
 from domain.session import Purged, Session, SessionEvent
-from domain.work import Work
+from domain.work import Source, Work
 from infrastructure.crashpoints import crashpoint
+from infrastructure.store.aggregates import row_of
 from infrastructure.store.kept import Kept, Staged
 from infrastructure.store.records import GENESIS, SALT_BYTES, Envelope, Record, seal
 from infrastructure.store.rows import write_rows
-from infrastructure.store.tables import Answered, Database, Head, OutboxRow, Tables, in_transaction
+from infrastructure.store.tables import (
+    AGGREGATES,
+    Answered,
+    Database,
+    Head,
+    OutboxRow,
+    Tables,
+    in_transaction,
+)
 from infrastructure.store.view import View, snapshot_of
 from infrastructure.store.view import spelled as spelled_key
 
@@ -31,6 +50,22 @@ COMMANDS_KEPT_MS: Final = 24 * 60 * 60 * 1_000
 """How long a committed command's id is remembered (SPEC C4)."""
 SNAPSHOT_EVERY: Final = 500
 """Events of a stream between two snapshots."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One event that is to be stored: of a session in a room, or of what a key names."""
+
+    stream: StreamId
+    event: Event
+    recorded_at: int
+    room: RoomId = RoomId("")
+    session: SessionId = SessionId("")
+    key: str = ""
+    actor: str = ""
+    source: Source | None = None
+
+
 Done = Committed | BaseException
 """What became of a command: its answer, or why it was refused."""
 Appended = Callable[[Mapping[tuple[str, str], int], float], None]
@@ -91,9 +126,8 @@ class Writer:
         began = monotonic()
         done, works, staged = in_transaction(self._database, partial(self._decide, decides))
         crashpoint("append.after_commit")
-        if self._appended and works:
-            topics = Counter(("session", decided.event.TOPIC) for work in works for decided in work.decided)
-            self._appended(topics, monotonic() - began)
+        if self._appended and staged.appended:
+            self._appended(staged.appended, monotonic() - began)
         staged.publish()
         crossed = {
             session_stream(work.room, draft.state.session): draft.state
@@ -117,13 +151,15 @@ class Writer:
             except BaseException as error:
                 done.append(error)
                 continue
+            work = decision.work if decision.work and decision.work.decided else None
+            changes = [change for change in decision.changes if change.events]
             if decision.repeats:
                 done.append(_repeated(tables, decision))
-            elif decision.work is None or not decision.work.decided:
-                done.append(Committed({**decision.answer, "transactionId": ""}))
+            elif work or changes:
+                done.append(self._store(view, decision, work, changes))
+                works += [work] if work else []
             else:
-                done.append(self._store(view, decision, decision.work))
-                works.append(decision.work)
+                done.append(Committed({**decision.answer, "transactionId": ""}))
         crashpoint("append.before_commit")
         return done, works, staged
 
@@ -132,102 +168,155 @@ class Writer:
         stream, snapshot = session_stream(state.room, state.session), snapshot_of(state)
         in_transaction(self._database, lambda tables: tables.put_snapshot(stream, state.version, snapshot))
 
-    def _store(self, view: View, decision: Decision, work: Work) -> Committed:
+    def _store(
+        self, view: View, decision: Decision, work: Work | None, changes: Sequence[Change]
+    ) -> Committed:
+        """Store the events of a command that has some, with all that follows from them."""
         tables = view.tables
-        heads = _heads(view, work)
-        first = work.decided[0].session
-        transaction = transaction_id(
-            self._database.store_id, session_stream(work.room, first), work.drafts[first].loaded.version + 1
-        )
-        records = self._records(work, heads, transaction, decision.key.id if decision.key else "")
+        entries = [*(_told(work) if work else ()), *_changed(changes)]
+        ends = _ends(view, work, changes)
+        first = entries[0].stream
+        transaction = transaction_id(self._database.store_id, first, ends[first][0] + 1)
+        command_id = decision.key.id if decision.key else ""
+        records = self._records(entries, ends, transaction, command_id)
         positions = tables.append(records)
-        events = [
-            CommittedEvent(decided.session, record.version, position, decided.event)
-            for decided, record, position in zip(work.decided, records, positions, strict=True)
-        ]
-        delta = delta_of(transaction, work.room, events)
-        _write_models(view, work, records, events)
+        _move_heads(view, records)
+        view.staged.appended.update((kind_of(record.stream), record.topic) for record in records)
         committed = None
-        if delta is not None:
-            row = OutboxRow(transaction, work.room, positions[0], positions[-1], work.now, delta.to_json())
-            tables.put_outbox(row)
-            committed = CommittedDelta(delta, positions[0], positions[-1], work.now)
-            if self._participant:
-                self._participant.participate(tables.execute, delta)
+        if work:
+            committed = self._write_session_rows(view, work, transaction, records, positions)
+        for change in changes:
+            _write_aggregate(view, change)
         answer: Mapping[str, Any] = {**decision.answer, "transactionId": transaction}
         if decision.key:
-            expires_at = work.now + COMMANDS_KEPT_MS
-            spelled = jsontext.to_text(answer)
-            said = Answered(decision.digest, spelled, positions[-1])
-            stream = session_stream(work.room, decision.key.session)
-            tables.remember(spelled_key(decision.key), stream, said, work.now, expires_at)
-        return Committed(answer, committed, len(events))
+            now = entries[0].recorded_at
+            said = Answered(decision.digest, jsontext.to_text(answer), positions[-1])
+            stream = session_stream(decision.key.room, decision.key.session)
+            tables.remember(spelled_key(decision.key), stream, said, now, now + COMMANDS_KEPT_MS)
+        return Committed(answer, committed, len(entries))
+
+    def _write_session_rows(
+        self,
+        view: View,
+        work: Work,
+        transaction: TransactionId,
+        records: Sequence[Record],
+        positions: Sequence[Position],
+    ) -> CommittedDelta | None:
+        """Write the read models and the outbox row of what a command did to sessions; its delta, if any."""
+        events = [
+            CommittedEvent(decided.session, record.version, position, decided.event)
+            for decided, record, position in zip(work.decided, records, positions, strict=False)
+        ]
+        delta = delta_of(transaction, work.room, events)
+        _write_models(view, work, events)
+        if delta is None:
+            return None
+        row = OutboxRow(transaction, work.room, positions[0], positions[-1], work.now, delta.to_json())
+        view.tables.put_outbox(row)
+        if self._participant:
+            self._participant.participate(view.tables.execute, delta)
+        return CommittedDelta(delta, positions[0], positions[-1], work.now)
 
     def _records(
         self,
-        work: Work,
-        heads: Mapping[SessionId, Head | None],
+        entries: Sequence[_Entry],
+        ends: dict[StreamId, tuple[int, bytes]],
         transaction: TransactionId,
         command_id: str,
     ) -> list[Record]:
         """The decided events as they are stored, each chained to the one before it in its stream."""
-        ends = {
-            session: (head.version, head.hash) if head else (0, GENESIS) for session, head in heads.items()
-        }
         records = []
-        for index, decided in enumerate(work.decided):
-            version, previous = ends[decided.session]
+        for index, entry in enumerate(entries):
+            version, previous = ends[entry.stream]
             envelope = Envelope(
-                room=work.room,
-                session=decided.session,
-                recorded_at=work.now,
+                room=entry.room,
+                session=entry.session,
+                recorded_at=entry.recorded_at,
                 transaction=transaction,
                 index=index,
-                count=len(work.decided),
+                count=len(entries),
                 command_id=command_id,
-                actor=work.actor,
-                source=decided.source,
+                actor=entry.actor,
+                source=entry.source,
+                key=entry.key,
             )
-            salt = b"" if decided.event.content is None else self._salt()
-            stream = session_stream(work.room, decided.session)
-            record = seal(decided.event, envelope, stream, version + 1, previous, salt)
-            ends[decided.session] = (record.version, record.hash)
+            salt = b"" if entry.event.content is None else self._salt()
+            record = seal(entry.event, envelope, entry.stream, version + 1, previous, salt)
+            ends[entry.stream] = (record.version, record.hash)
             records.append(record)
         return records
 
 
-def _heads(view: View, work: Work) -> dict[SessionId, Head | None]:
-    """The end of every stream the decision looked at; VersionConflict where it is no longer what it saw."""
-    heads = {}
-    for session, version in work.loaded_versions.items():
-        stream = session_stream(work.room, session)
-        head = heads[session] = view.head(stream)
-        current = head.version if head else 0
-        if current != version:
-            raise VersionConflict(stream, version, current)
-    return heads
+def _told(work: Work) -> Iterator[_Entry]:
+    """What a command decided about sessions."""
+    for decided in work.decided:
+        yield _Entry(
+            stream=session_stream(work.room, decided.session),
+            event=decided.event,
+            recorded_at=work.now,
+            room=work.room,
+            session=decided.session,
+            actor=work.actor,
+            source=decided.source,
+        )
 
 
-def _write_models(
-    view: View, work: Work, records: Sequence[Record], events: Sequence[CommittedEvent]
-) -> None:
-    """Write the read-model rows that the commit changes, and let the next command of the batch see them."""
+def _changed(changes: Sequence[Change]) -> Iterator[_Entry]:
+    """What a command decided about other aggregates."""
+    for change in changes:
+        stream, key = change.kind.stream(change.held.key), change.held.key
+        for event in change.events:
+            yield _Entry(stream, event, change.recorded_at, key=key, actor=change.actor)
+
+
+def _ends(view: View, work: Work | None, changes: Sequence[Change]) -> dict[StreamId, tuple[int, bytes]]:
+    """The ends of all streams the decision looked at; VersionConflict where one is not what it saw."""
+    seen = {session_stream(work.room, one): at for one, at in work.loaded_versions.items()} if work else {}
+    seen |= {change.kind.stream(change.held.key): change.held.version for change in changes}
+    ends = {}
+    for stream, version in seen.items():
+        head = view.head(stream)
+        ends[stream] = (head.version, head.hash) if head else (0, GENESIS)
+        if ends[stream][0] != version:
+            raise VersionConflict(stream, version, ends[stream][0])
+    return ends
+
+
+def _move_heads(view: View, records: Sequence[Record]) -> None:
+    """Let the next command of the batch see where the streams end now."""
+    for last in {record.stream: record for record in records}.values():
+        known = view.head(last.stream) or view.tables.head(last.stream)
+        assert known is not None, "a stream that was appended to has a head"
+        view.heads[last.stream] = Head(known.key, last.version, last.hash)
+
+
+def _write_aggregate(view: View, change: Change) -> None:
+    """Write the row of a changed aggregate, whose head has moved already."""
+    head = view.head(change.kind.stream(change.held.key))
+    assert head is not None, "a stream that was appended to has a head"
+    held = change.held
+    for event in change.events:
+        held = held.after(change.kind, event, change.recorded_at)
+    view.tables.put(AGGREGATES, row_of(head.key, change.kind, held))
+
+
+def _write_models(view: View, work: Work, events: Sequence[CommittedEvent]) -> None:
+    """Write the rows of sessions that the commit changes, and let the next command of the batch see them."""
     by_session: dict[SessionId, list[tuple[Position, SessionEvent]]] = {}
     for one in events:
         by_session.setdefault(one.session, []).append((one.position, one.event))
-    ends = {record.stream: record for record in records}
     for session, placed in by_session.items():
         stream, draft = session_stream(work.room, session), work.drafts[session]
-        known = view.head(stream) or view.tables.head(stream)
-        assert known is not None, "a stream that was appended to has a head"
-        view.heads[stream] = Head(known.key, ends[stream].version, ends[stream].hash)
-        write_rows(view.tables, known.key, draft, placed)
+        head = view.head(stream)
+        assert head is not None, "a stream that was appended to has a head"
+        write_rows(view.tables, head.key, draft, placed)
         for message, payload in draft.joined():
-            view.staged.keep_payload(known.key, message, payload)
+            view.staged.keep_payload(head.key, message, payload)
         if any(isinstance(event, Purged) for _, event in placed):
             view.tables.erase(stream)
             view.tables.forget(stream)
-            view.staged.forget_payloads(known.key)
+            view.staged.forget_payloads(head.key)
     for draft in work.drafts.values():
         view.staged.keep_state(session_stream(work.room, draft.state.session), draft.state)
 
