@@ -20,12 +20,14 @@ from application.ports import (
     Verification,
 )
 from application.views import (
+    AgentView,
     MessagePage,
     MessageReply,
     Reply,
     SessionSummary,
     SessionView,
     StateReply,
+    agent_view,
     interaction_view,
     message_view,
     session_summary,
@@ -141,7 +143,28 @@ class Ledger:
         deepest_first = sorted(live, key=lambda state: (-tree_rules.level(tree, state), state.session))
         return tuple(self._do(commands.settle(where, state.session)) for state in deepest_first)
 
+    def do(self, command: Command[R], *, caller: str = "", if_version: int | None = None) -> R:
+        """Do a command of a caller, if its session is still at a stream version; else it raises Outdated."""
+        return self._do(commands.meant(command, caller, if_version))
+
     # Reading.
+
+    @property
+    def home(self) -> str:
+        """The id of this store: its sessions are at home here; a restored store has another one (SPEC P6)."""
+        return self.store.ids()[-1]
+
+    def agents(self, room: str, origin: str = "", user: str = "", device: str = "") -> tuple[AgentView, ...]:
+        """The sessions of a room as the ancestor's clients list them, the ones that changed last first."""
+        home = self.home
+        rows = self.store.sessions(RoomId(room), deleted=False)
+        asked = (("origin", origin), ("user_id", user), ("device_id", device))
+        wanted = [(name, value) for name, value in asked if value]
+        return tuple(
+            agent_view(row, home)
+            for row in rows
+            if all(getattr(row.state, name) == value for name, value in wanted)
+        )
 
     def session(self, room: str, session: str) -> SessionView | None:
         """A session as it is now, deleted or not; None when there is none."""

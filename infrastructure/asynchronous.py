@@ -13,7 +13,15 @@ from application.commands import Command, R, Rule, decision
 from application.ledger import Ledger
 from application.ports import Committed, Decide, Extent, Observer, OutboxEntry, StoredEvent, Verification
 from application.status import StatusView, status_of
-from application.views import MessagePage, MessageReply, Reply, SessionSummary, SessionView, StateReply
+from application.views import (
+    AgentView,
+    MessagePage,
+    MessageReply,
+    Reply,
+    SessionSummary,
+    SessionView,
+    StateReply,
+)
 from domain.aggregate import Held, Kind
 from domain.delta import CommittedDelta
 from domain.event import Event
@@ -122,7 +130,17 @@ class AsyncLedger:
         """See `Ledger.settle`; its observers are called before it returns."""
         return await self._read(self._ledger.settle, room)
 
+    async def do(self, command: Command[R], *, caller: str = "", if_version: int | None = None) -> R:
+        """See `Ledger.do`."""
+        return await self._do(commands.meant(command, caller, if_version))
+
     # Reading.
+
+    async def agents(
+        self, room: str, origin: str = "", user: str = "", device: str = ""
+    ) -> tuple[AgentView, ...]:
+        """See `Ledger.agents`."""
+        return await self._read(self._ledger.agents, room, origin, user, device)
 
     async def session(self, room: str, session: str) -> SessionView | None:
         """See `Ledger.session`."""

@@ -21,6 +21,7 @@ from domain import jsontext
 from domain.errors import (
     Malformed,
     NotFound,
+    Outdated,
     Overloaded,
     Rejected,
     RepriseError,
@@ -284,6 +285,8 @@ class Problem(Exception):
 
 def problem_of(error: RepriseError, retry_after_s: int = 1) -> Problem:
     """The problem that an error of the domain is; what a damaged store says stays in the log."""
+    if isinstance(error, Outdated):
+        return Problem(VERSION_CONFLICT, str(error), headers={"ETag": f'"{error.current}"'})
     if isinstance(error, Rejected):
         kind = REJECTED.get(error.reason, INVALID)
         code = error.reason
