@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from application.ports import MessageRow, SessionRow
+from application.ports import MessageRow, RoomRow, SessionRow
 from domain.delta import CommittedDelta
 from domain.ids import session_number
 from domain.interaction import Interaction
@@ -130,8 +130,19 @@ class SessionSummary(View):
     updated_at_unix_ms: int
 
 
+class RoomSummary(View):
+    """One line of a list of rooms."""
+
+    room: str
+    sessions: int
+    updated_at_unix_ms: int
+
+
 class SessionView(SessionSummary):
     """A session as it is now, with its turns and interactions."""
+
+    stream_version: int
+    """Of its last event; commands can be meant for it."""
 
     root: str | None = None
     root_turn: str | None = None
@@ -285,6 +296,10 @@ def interaction_view(interaction: Interaction) -> InteractionView:
     )
 
 
+def room_summary(row: RoomRow) -> RoomSummary:
+    return RoomSummary(room=row.room, sessions=row.sessions, updated_at_unix_ms=row.updated_at)
+
+
 def session_summary(row: SessionRow) -> SessionSummary:
     return SessionSummary(**_summary(row))
 
@@ -316,6 +331,7 @@ def session_view(
     forked = {"session": state.forked_from_session, "turn": state.forked_from_turn}
     return SessionView(
         **_summary(row),
+        stream_version=state.version,
         root=state.root_session or None,
         root_turn=state.root_turn or None,
         parent_turn=state.parent_turn or None,

@@ -9,15 +9,28 @@ from typing import Any, Final, TypeVar
 from application import access, commands
 from application.access import Token
 from application.aggregates import Changing
+from application.causes import Cause
 from application.commands import Command, R, Rule, decision
+from application.finding import Found, Wanted
 from application.ledger import Ledger
-from application.ports import Committed, Decide, Extent, Observer, OutboxEntry, StoredEvent, Verification
+from application.past import Comparison
+from application.ports import (
+    Committed,
+    Decide,
+    Extent,
+    Listed,
+    Observer,
+    OutboxEntry,
+    StoredEvent,
+    Verification,
+)
 from application.status import StatusView, status_of
 from application.views import (
     AgentView,
     MessagePage,
     MessageReply,
     Reply,
+    RoomSummary,
     SessionSummary,
     SessionView,
     StateReply,
@@ -168,6 +181,38 @@ class AsyncLedger:
     async def room_of(self, session: str) -> str:
         """See `Ledger.room_of`."""
         return await self._read(self._ledger.room_of, session)
+
+    async def find(
+        self, wanted: Wanted, room: str | None = None, after: Listed | None = None, limit: int = 100
+    ) -> Found:
+        """See `Ledger.find`."""
+        return await self._read(self._ledger.find, wanted, room, after, limit)
+
+    async def rooms(self, after: str = "", limit: int = 100) -> tuple[RoomSummary, ...]:
+        """See `Ledger.rooms`."""
+        return await self._read(self._ledger.rooms, after, limit)
+
+    async def session_at(
+        self, room: str, session: str, *, version: int | None = None, at_ms: int | None = None
+    ) -> SessionView:
+        """See `Ledger.session_at`."""
+        return await self._read(lambda: self._ledger.session_at(room, session, version=version, at_ms=at_ms))
+
+    async def compare(self, room: str, session: str, first: int, second: int) -> Comparison:
+        """See `Ledger.compare`."""
+        return await self._read(self._ledger.compare, room, session, first, second)
+
+    async def why(self, room: str, session: str) -> Cause:
+        """See `Ledger.why`."""
+        return await self._read(self._ledger.why, room, session)
+
+    async def commits(self, after: int = 0, limit: int = 100) -> tuple[CommittedDelta, ...]:
+        """See `Ledger.commits`."""
+        return await self._read(self._ledger.commits, after, limit)
+
+    async def commit(self, transaction: str) -> CommittedDelta:
+        """See `Ledger.commit`."""
+        return await self._read(self._ledger.commit, transaction)
 
     def events(self, room: str, session: str, after: int = 0) -> AsyncIterator[StoredEvent]:
         """See `Ledger.events`."""

@@ -325,7 +325,8 @@ def members_of(problem: Problem, instance: str = "", trace_id: str = "") -> dict
 
 def respond(request: Request, problem: Problem) -> Response:
     """The answer that tells a problem."""
-    body = members_of(problem, request.url.path, trace_id_of(request))
+    address = request.scope.get("raw_path") or request.scope["path"].encode()
+    body = members_of(problem, address.split(b"?", 1)[0].decode("latin-1"), trace_id_of(request))
     return Response(jsontext.to_bytes(body), problem.kind.status, problem.headers, media_type=MEDIA_TYPE)
 
 

@@ -59,6 +59,7 @@ def _path_id(what: str) -> Any:
 Room = Annotated[str, AfterValidator(id_in_path), _path_id("A room (workspace); a slash in it is `%2F`.")]
 SessionInPath = Annotated[str, AfterValidator(id_in_path), _path_id("A session of the room.")]
 TurnInPath = Annotated[str, AfterValidator(id_in_path), _path_id("A turn of the session.")]
+TransactionInPath = Annotated[str, AfterValidator(id_in_path), _path_id("A commit's transaction id.")]
 RequestInPath = Annotated[str, AfterValidator(id_in_path), _path_id("A request of the turn.")]
 
 
