@@ -15,6 +15,9 @@ from infrastructure.settings import URL
 if TYPE_CHECKING:
     import httpx
 
+    from application.views import SessionSummary
+
+PAGE_MAX: Final = 1_000
 TIMEOUT_S: Final = 30.0
 QUIET_S: Final = 40.0
 """Between two pieces of a stream: it gives a sign of life every 15 s."""
@@ -90,3 +93,23 @@ def streamed(client: "httpx.Client", after: int, end: int | None) -> Generator[d
                     return
             elif name == "" and end is not None and line.startswith(":"):
                 return
+
+
+def summaries(client: "httpx.Client", room: str | None) -> "Iterator[SessionSummary]":
+    """The sessions of a room, or of all, page after page."""
+    from datetime import datetime
+    from urllib.parse import quote
+
+    from application.views import SessionSummary
+
+    path = "/v1/sessions" if room is None else f"/v1/rooms/{quote(room, safe='')}/sessions"
+    asked_for = {"limit": PAGE_MAX}
+    while True:
+        page = told(client.get(path, params=asked_for)).json()
+        for item in page["items"]:
+            changed = datetime.fromisoformat(item.pop("updatedAt"))
+            item["updatedAtUnixMs"] = round(changed.timestamp() * 1_000)
+            yield SessionSummary.model_validate(item)
+        if not page.get("next"):
+            return
+        asked_for = {"limit": PAGE_MAX, "cursor": page["next"]}
