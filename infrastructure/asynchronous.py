@@ -10,6 +10,7 @@ from application import commands
 from application.aggregates import Changing
 from application.commands import Command, R, Rule, decision
 from application.ledger import Ledger
+from application.mirroring import is_pulled
 from application.ports import Committed, Decide, Observer, OutboxEntry, StoredEvent, Verification
 from application.views import MessagePage, MessageReply, Reply, SessionSummary, SessionView, StateReply
 from domain.aggregate import Held, Kind
@@ -199,7 +200,7 @@ class AsyncLedger:
     async def pulled(self, room: RoomId) -> Sequence[Session]:
         """The sessions of a room that were read at another host."""
         rows = await self._read(self._store.sessions, room)
-        return [row.state for row in rows if row.state.pull]
+        return [row.state for row in rows if is_pulled(row.state)]
 
     async def store_ids(self) -> Sequence[str]:
         """Every id the store ever had."""
