@@ -174,6 +174,16 @@ class OutboxEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """What there is for somebody who follows the commits."""
+
+    kept_behind: Position
+    """Every delta behind this position is kept; of those up to it some were removed."""
+    end: Position
+    """The last position that was given to an event."""
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """Something `verify` found."""
 
@@ -258,6 +268,9 @@ class Store(Protocol):
         """Every delta, in commit order, from the position behind `after`."""
 
     def delta(self, transaction: TransactionId) -> CommittedDelta | None: ...
+
+    def extent(self) -> Extent:
+        """Which deltas `deltas` can give."""
 
     def watch(self) -> "Watch":
         """Something to wait with for what is committed from now on, by any process."""

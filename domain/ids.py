@@ -25,6 +25,7 @@ RemoteCursor = NewType("RemoteCursor", int)
 ID_LENGTH_MAX = 512
 """Characters of a room, session, turn, message or request id (SPEC W3)."""
 
+UUID_LENGTH = 36
 NAMES_KEPT = 10_000
 """Derived ids that are remembered, since every command asks for the same few again."""
 
@@ -36,6 +37,11 @@ _STREAMS = UUID("6f1d5f0e-3a44-5c6e-9d0b-6c2a7f9b1e55")
 def stream_id(kind: str, *keys: str) -> StreamId:
     """The stream of an aggregate: a function of its kind and keys, so it exists once (SPEC R2)."""
     return StreamId(f"{kind}-{uuid5(_STREAMS, json.dumps([kind, *keys], separators=(',', ':')))}")
+
+
+def kind_of(stream: StreamId) -> str:
+    """The kind of aggregate that a stream is of."""
+    return stream[: -UUID_LENGTH - 1]
 
 
 def session_stream(room: RoomId, session: SessionId) -> StreamId:

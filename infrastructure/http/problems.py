@@ -71,6 +71,26 @@ CURSOR_INVALID: Final = Kind(
     "The cursor belongs to another list",
     "A cursor goes with the filters it was given for. Begin again without one.",
 )
+UNAUTHORIZED: Final = Kind(
+    "unauthorized",
+    401,
+    "The service does not know who asks",
+    "Send a token: Authorization: Bearer reprise_…. `reprise tokens create` makes one.",
+)
+FORBIDDEN: Final = Kind(
+    "forbidden",
+    403,
+    "The caller may not do this",
+    "The token lacks the scope or the room, or a page of another origin asks. `reprise tokens create` makes"
+    " a token with --scope and --room.",
+)
+WRONG_HOST: Final = Kind(
+    "unknown-host",
+    421,
+    "The service has another name",
+    "The request was sent to a name that is not the service's. Use localhost, or let whoever runs it add the"
+    " name to REPRISE_ALLOWED_HOSTS.",
+)
 READ_ONLY: Final = Kind(
     "read-only-mode",
     403,
@@ -148,6 +168,20 @@ OVERLOADED: Final = Kind(
     "It was not taken. Send it again after the seconds that Retry-After names.",
     retryable=True,
 )
+STOPPING: Final = Kind(
+    "stopping",
+    503,
+    "The service is about to stop",
+    "Nothing of the request was done. Send it again; another process may take it.",
+    retryable=True,
+)
+NOT_READY: Final = Kind(
+    "not-ready",
+    503,
+    "The service is not ready",
+    "A check is not well; the answer names it.",
+    retryable=True,
+)
 UNAVAILABLE: Final = Kind(
     "store-unavailable",
     503,
@@ -162,6 +196,9 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         kind.slug: kind
         for kind in (
             BAD_REQUEST,
+            UNAUTHORIZED,
+            FORBIDDEN,
+            WRONG_HOST,
             CURSOR_INVALID,
             READ_ONLY,
             NOT_FOUND,
@@ -175,6 +212,8 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             PRECONDITION_REQUIRED,
             INTERNAL,
             OVERLOADED,
+            STOPPING,
+            NOT_READY,
             UNAVAILABLE,
         )
     }
@@ -419,10 +458,14 @@ SCHEMA: Final[Mapping[str, Any]] = MappingProxyType(
 )
 
 
+EVERYWHERE: Final = (UNAUTHORIZED, FORBIDDEN, WRONG_HOST, STOPPING, INTERNAL)
+"""What any operation may answer, whatever it does."""
+
+
 def documented(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
     """What an operation may answer with these problems, for its `responses`."""
     by_status: dict[int | str, list[Kind]] = {}
-    for kind in (*kinds, INTERNAL):
+    for kind in dict.fromkeys((*kinds, *EVERYWHERE)):
         by_status.setdefault(kind.status, []).append(kind)
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
