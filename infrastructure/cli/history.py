@@ -45,6 +45,7 @@ from domain.turn import (
     TurnSettled,
     TurnStarted,
 )
+from infrastructure.cli.held_words import held_words
 from infrastructure.cli.text import counted, short, shown, when
 
 ERASED: Final = "[content erased]"
@@ -190,7 +191,9 @@ def _session_words(event: Any) -> str:
         case Imported():
             return f"read a transcript up to byte {event.read_to}: {counted(event.records, 'record')}"
         case _:
-            raise AssertionError(f"no words for {event.TOPIC}")
+            words = held_words(event)
+            assert words, f"no words for {event.TOPIC}"
+            return words
 
 
 def _turn_words(
