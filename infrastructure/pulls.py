@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Final, assert_never
 
 import structlog
@@ -108,6 +109,8 @@ class PullLoop:
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self.is_running = False
+        self.beat_at = 0.0
+        """When it last looked for what is due; seconds of the clock that only goes forward."""
         self.has_more = False
         """Whether a session was left with more to read since this was last set to false."""
         self.failures = 0
@@ -121,6 +124,7 @@ class PullLoop:
                 await self.refresh()
                 deadline = asyncio.get_running_loop().time() + REFRESH_S
                 while not self._stopping.is_set() and asyncio.get_running_loop().time() < deadline:
+                    self.beat_at = monotonic()
                     wake_at = await self._begin_due()
                     await self._sleep(wake_at, deadline)
         finally:
