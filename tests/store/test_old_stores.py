@@ -20,7 +20,7 @@ from tests.store.place import Place, in_file, log_of
 from tests.store.test_topics import DATA, GOLDEN
 
 RELEASES = ("0.1.0",)
-EVENTS = 79
+EVENTS = 84
 AGGREGATES = {"room": PULLED_ROOM, "backoff": PULLED_ROOM, "breaker": HOST}
 """By kind, the aggregate of each that the file holds."""
 

@@ -19,7 +19,8 @@ from domain import backoff, breaker, tracked_room
 from domain.backoff import BACKOFF, LIST_LANE, Trouble, messages_lane
 from domain.backoff_policy import SERVICE_POLICY
 from domain.breaker import BREAKER, SERVICE_BREAKER
-from domain.ids import RoomId, SessionId
+from domain.ids import MessageId, RemoteCursor, RoomId, SessionId
+from domain.pull import EpochStarted, Pulled, Reappeared, RowParked, Vanished
 from domain.session import Imported, RecordKept
 from domain.tracked_room import ROOM as PULLED
 from domain.work import Source, Work
@@ -211,6 +212,24 @@ def tell_pulled(teller: Teller) -> None:
     tell(PULLED, PULLED_ROOM, tracked_room.untrack)
 
 
+def tell_mirrored(teller: Teller) -> None:
+    """What pulls leave in a session besides reports."""
+
+    def decide(load: Loader) -> Decision:
+        work = Work(RoomId(ROOM), teller.place.clock.now, load.session)
+        draft = work.session(SessionId(IMPORTED))
+        cursor = RemoteCursor(3)
+        draft.add(Pulled(epoch=1, read_from=RemoteCursor(0), read_to=cursor, last=MessageId("i-1")))
+        content = {"reason": "version: not a number", "raw": '{"version":\udcff'}
+        draft.add(RowParked(epoch=1, cursor=RemoteCursor(4), digest="00" * 32, content=content))
+        draft.add(EpochStarted(epoch=2, reason="announced", remote_epoch="e-2"))
+        draft.add(Vanished())
+        draft.add(Reappeared())
+        return Decision({}, work)
+
+    teller.ledger.store.submit(decide)
+
+
 def make(path: Path) -> None:
     """Tell the story into a new file."""
     with patch("infrastructure.store.sqlite.uuid4", return_value=STORE_ID):
@@ -218,7 +237,7 @@ def make(path: Path) -> None:
         ledger = place.ledger()
     teller = Teller(place, ledger)
     ledger.subscribe(lambda _: None, "listener", after=0)
-    for tell in (tell_root, tell_gone, tell_imported, tell_pulled):
+    for tell in (tell_root, tell_gone, tell_imported, tell_pulled, tell_mirrored):
         tell(teller)
     assert ledger.verify().ok
     place.close()
