@@ -13,6 +13,7 @@ from application.causes import Cause
 from application.commands import Command, R, Rule, decision
 from application.finding import Found, Wanted
 from application.ledger import Ledger
+from application.mirroring import is_pulled
 from application.past import Comparison
 from application.ports import (
     Committed,
@@ -286,7 +287,7 @@ class AsyncLedger:
     async def pulled(self, room: RoomId) -> Sequence[Session]:
         """The sessions of a room that were read at another host."""
         rows = await self._read(self._store.sessions, room)
-        return [row.state for row in rows if row.state.pull]
+        return [row.state for row in rows if is_pulled(row.state)]
 
     async def store_ids(self) -> Sequence[str]:
         """Every id the store ever had."""
