@@ -1,4 +1,4 @@
-"""A session's events in words, and as JSON."""
+"""Events in words, and as JSON."""
 
 from dataclasses import MISSING, fields
 from typing import Any, Final, assert_never, cast
@@ -45,7 +45,7 @@ from domain.turn import (
     TurnSettled,
     TurnStarted,
 )
-from infrastructure.cli.held_words import held_words
+from infrastructure.cli.pull_history import PullHistoryEvent, pull_words
 from infrastructure.cli.text import counted, short, shown, when
 
 ERASED: Final = "[content erased]"
@@ -93,7 +93,8 @@ def _facts(event: Event) -> dict[str, Any]:
 
 def in_words(stored: StoredEvent) -> str:
     """What happened, on one line that a terminal can take."""
-    words = _words(cast("SessionEvent", stored.event))
+    event = stored.event
+    words = pull_words(event) if isinstance(event, PullHistoryEvent) else _words(cast("SessionEvent", event))
     return " ".join(filter(None, (words.rstrip(), ERASED if stored.is_erased else "")))
 
 
@@ -191,9 +192,7 @@ def _session_words(event: Any) -> str:
         case Imported():
             return f"read a transcript up to byte {event.read_to}: {counted(event.records, 'record')}"
         case _:
-            words = held_words(event)
-            assert words, f"no words for {event.TOPIC}"
-            return words
+            raise AssertionError(f"no words for {event.TOPIC}")
 
 
 def _turn_words(
