@@ -18,6 +18,7 @@ def listening(url: str, settings: HttpSettings | None = None) -> Iterator[str]:
     """The address at which a service listens as long as the block runs."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.listen()  # So that whoever is early waits.
     servers: list[uvicorn.Server] = []
     is_up = threading.Event()
 
