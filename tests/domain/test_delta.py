@@ -327,6 +327,14 @@ def test_a_transaction_id_is_a_function_of_store_stream_and_version() -> None:
     assert len({id_, *others}) == 4
 
 
+@pytest.mark.parametrize("version", range(1, 65))
+def test_a_transaction_id_is_a_name_based_uuid(version: int) -> None:
+    """D5: Whoever knows the store's id and the stream can make it with any UUIDv5."""
+    stream = session_stream(RoomId("ärger"), SessionId(SESSION))
+
+    assert transaction_id(STORE, stream, version) == str(uuid5(UUID(STORE), f"{stream}@{version}"))
+
+
 def test_two_stores_give_the_same_report_two_ids() -> None:
     """D5: Each store mints an id when it is made."""
     with told() as one, told() as other:
