@@ -27,7 +27,7 @@ class Hold:
     lane: str
     """The lane that it holds; blank: every lane."""
     why: str
-    """untracked, hidden, paused, delayed, parked, open, probing or ramp."""
+    """untracked, hidden, paused, delayed, parked, open, probing or ramp; failing, which holds nothing."""
     until: int
     """Unix ms; 0: until somebody acts."""
     ends: str
@@ -51,6 +51,15 @@ def holds(
         *_by_pauses(backoff, session),
         *_by_waits(backoff, now, session),
         *(_by_the_host(room, breaker, now) if breaker else ()),
+    )
+
+
+def failing(backoff: RoomBackoff, now: int, session: SessionId | None = None) -> tuple[Hold, ...]:
+    """The lanes whose last call failed and whose wait, if it cost one, is over; `until` lies behind."""
+    return tuple(
+        Hold(BACKOFF.name, backoff.room, wait.version, lane, "failing", wait.until, "an answer, or a reset")
+        for lane in _lanes(session)
+        if (wait := backoff.waits.get(lane)) and has_ended(wait.began, wait.until, now)
     )
 
 
