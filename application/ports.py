@@ -136,6 +136,15 @@ class SessionRow:
     content: Content
 
 
+@dataclass(frozen=True, slots=True)
+class RoomRow:
+    """A room, as far as its sessions tell of it."""
+
+    room: RoomId
+    sessions: int
+    updated_at: int
+
+
 Listed = tuple[int, str, str]
 """The place of a session in the list of them: when it changed last, its room, its id."""
 
@@ -162,6 +171,16 @@ class OutboxEntry:
 
     committed: CommittedDelta
     pending: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What there is for somebody who follows the commits."""
+
+    kept_behind: Position
+    """Every delta behind this position is kept; of those up to it some were removed."""
+    end: Position
+    """The last position that was given to an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +229,9 @@ class Store(Protocol):
     def rooms_of(self, session: SessionId) -> Sequence[RoomId]:
         """The rooms that have a session of this id."""
 
+    def rooms(self, after: str, limit: int) -> Sequence[RoomRow]:
+        """The rooms that have sessions which are not deleted, by name, from behind one."""
+
     def live_sessions(self, room: RoomId) -> Sequence[Session]:
         """Sessions with a live or queued turn."""
 
@@ -246,6 +268,9 @@ class Store(Protocol):
         """Every delta, in commit order, from the position behind `after`."""
 
     def delta(self, transaction: TransactionId) -> CommittedDelta | None: ...
+
+    def extent(self) -> Extent:
+        """Which deltas `deltas` can give."""
 
     def watch(self) -> "Watch":
         """Something to wait with for what is committed from now on, by any process."""

@@ -12,7 +12,7 @@ from domain.backoff import BACKOFF, EVERY_LANE, LIST_LANE, RoomBackoff, Wait, me
 from domain.breaker import BREAKER, HostBreaker
 from domain.errors import NotFound, Rejected
 from domain.event import Event
-from domain.holding import Hold, failing, holds
+from domain.holding import Hold, holds
 from domain.ids import ID_LENGTH_MAX, RoomId, SessionId
 from domain.reports import is_name
 from domain.tracked_room import ROOM, TrackedRoom
@@ -59,9 +59,9 @@ class Rooms:
     def track(
         self, room: str, url: str, *, token_ref: str = "", user_id: str = "", allows_private: bool = False
     ) -> TrackedRoom:
-        """Have a room pulled in from a remote, or from another one than before.
+        """Have a room pulled in from a remote; another one than before begins without waits.
 
-        What an answer to other settings has cost is forgotten. Raises Rejected for what cannot be a name.
+        Raises Rejected for what cannot be a name.
         """
         before = self.room(_named(room))
         tracked = self._change(
@@ -120,11 +120,6 @@ class Rooms:
         tracked, waits = self.room(room), self.waits(room)
         host = self.store.aggregate(BREAKER, tracked.host).state if tracked.url else None
         found = holds(tracked, waits, host, self.clock.now_ms(), SessionId(session) if session else None)
-        return [Reason(hold, self._event(hold)) for hold in found]
-
-    def failing(self, room: str, session: str = "") -> Sequence[Reason]:
-        """What has failed and is not held: it is tried at its next turn."""
-        found = failing(self.waits(room), self.clock.now_ms(), SessionId(session) if session else None)
         return [Reason(hold, self._event(hold)) for hold in found]
 
     def reset(self, room: str, lane: str = EVERY_LANE) -> int:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final, assert_never
 
 import structlog
@@ -91,6 +92,8 @@ class PullLoop:
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self.is_running = False
+        self.beat_at = 0.0
+        """When it last looked for what is due; seconds of the clock that only goes forward."""
         self.has_more = False
         """Whether a session was left with more to read since this was last set to false."""
         self.failures = 0
@@ -104,6 +107,7 @@ class PullLoop:
                 await self._refresh_or_go_on()
                 deadline = asyncio.get_running_loop().time() + REFRESH_S
                 while not self._stopping.is_set() and asyncio.get_running_loop().time() < deadline:
+                    self.beat_at = monotonic()
                     wake_at = await self._begin_due()
                     await self._sleep(wake_at, deadline)
         finally:

@@ -1,4 +1,4 @@
-"""A session's events in words, and as JSON."""
+"""Events in words, and as JSON."""
 
 from dataclasses import MISSING, fields
 from typing import Any, Final, assert_never, cast
@@ -45,6 +45,7 @@ from domain.turn import (
     TurnSettled,
     TurnStarted,
 )
+from infrastructure.cli.pull_history import PullHistoryEvent, pull_words
 from infrastructure.cli.text import counted, short, shown, when
 
 ERASED: Final = "[content erased]"
@@ -92,7 +93,8 @@ def _facts(event: Event) -> dict[str, Any]:
 
 def in_words(stored: StoredEvent) -> str:
     """What happened, on one line that a terminal can take."""
-    words = _words(cast("SessionEvent", stored.event))
+    event = stored.event
+    words = pull_words(event) if isinstance(event, PullHistoryEvent) else _words(cast("SessionEvent", event))
     return " ".join(filter(None, (words.rstrip(), ERASED if stored.is_erased else "")))
 
 

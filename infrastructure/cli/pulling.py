@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infrastructure.cli.failures import EXIT_REMOTE, EXIT_TRY_AGAIN, Failure
+from infrastructure.cli.failures import EXIT_NOT_FOUND, EXIT_REMOTE, EXIT_TRY_AGAIN, Failure
 from infrastructure.cli.options import database_url, db_option, opened
 from infrastructure.cli.rooms import rooms_of
 from infrastructure.cli.text import counted, note, say, short, shown, when
@@ -88,33 +88,34 @@ def pull(room: str, once: bool, everything: bool) -> None:
         known = rooms_of(ledger)
         tracked = {one.room for one in known.tracked()}
         if room and room not in tracked:
-            raise Failure(f"room {room} is not tracked; `reprise rooms track {room} --remote URL` does", 3)
+            what = f"room {room} is not tracked; `reprise rooms track {room} --remote URL` does"
+            raise Failure(what, exit_code=EXIT_NOT_FOUND)
         if not tracked:
-            raise Failure("no room is tracked; `reprise rooms track ROOM --remote URL` begins", 3)
+            what = "no room is tracked; `reprise rooms track ROOM --remote URL` begins"
+            raise Failure(what, exit_code=EXIT_NOT_FOUND)
         chosen: list[str] = [room] if room else sorted(tracked)
         waiting = _tell_waiting(known, chosen)
     if once and len(waiting) == len(chosen):
-        raise Failure("nobody is asked before the time", EXIT_TRY_AGAIN)
+        raise Failure("nobody is asked before the time", exit_code=EXIT_TRY_AGAIN)
     if not once:
         note(f"pulling {counted(len(chosen), 'room')}; Ctrl-C ends it")
     summary = Summary()
     failures = _run(room, summary, _drain(room) if once else _serve)
     summary.close()
     if once and failures:
-        raise Failure("the remote did not give all of it; what came is stored", EXIT_REMOTE)
+        raise Failure("the remote did not give all of it; what came is stored", exit_code=EXIT_REMOTE)
     if once:
         with opened() as ledger:
             left = waiting or _lanes_left(rooms_of(ledger), chosen)
         if left:
-            raise Failure(f"not asked before the time: {', '.join(left)}", EXIT_TRY_AGAIN)
+            raise Failure(f"not asked before the time: {', '.join(left)}", exit_code=EXIT_TRY_AGAIN)
 
 
 def _tell_waiting(known: "Rooms", rooms: list[str]) -> list[str]:
     """Say which rooms are held, and by what; their names."""
     held = []
     for room in rooms:
-        if reasons := known.why(room):
-            hold = reasons[0].hold
+        for hold in [one.hold for one in known.why(room) if one.hold.why != "refused"][:1]:
             until = f"until {when(hold.until)}" if hold.until else "until somebody acts"
             note(f"{shown(room)}: {hold.why} {until}; `reprise waits why {shown(room)}` tells more")
             held.append(room)

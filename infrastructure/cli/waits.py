@@ -101,9 +101,8 @@ def _host_cells(host: "HostBreaker") -> tuple[str, ...]:
 def why(room: str, session: str, as_json: bool) -> None:
     """Tell what keeps ROOM from being listed, or SESSION from being read: which event, and what ends it."""
     with opened() as ledger:
-        known = rooms_of(ledger)
-        reasons, failing = known.why(room, session), known.failing(room, session)
-    for reason in [*reasons, *failing]:
+        reasons = rooms_of(ledger).why(room, session)
+    for reason in reasons:
         if as_json:
             say_json(_reason_object(reason))
         else:
@@ -132,7 +131,7 @@ def _reason_object(reason: "Reason") -> dict[str, Any]:
 def _say_reason(reason: "Reason") -> None:
     hold, event = reason.hold, reason.event
     until = f"until {when(hold.until)}" if hold.until else "until somebody acts"
-    if hold.why == "failing":
+    if hold.why == "refused":
         until = "tried at its next turn"
     say(f"{hold.why}: {shown(hold.lane) or 'every lane'}, {until}")
     if reason.told:

@@ -68,8 +68,9 @@ AGGREGATES: Final = Table("aggregates", ("key", "kind", "name", "version", "stat
 SUBSCRIPTIONS: Final = Table("subscriptions", ("name", "after"), 1)
 LANES: Final = Table("lanes", ("name", "room", "position", "attempts", "error", "at"), 2)
 COMMANDS: Final = Table("commands", ("key", "stream", "digest", "answer", "position", "expires_at"), 1)
+TOKENS: Final = Table("tokens", ("id", "digest", "scopes", "rooms", "note", "created_at", "revoked_at"), 1)
 
-OPERATIONS: Final = (SUBSCRIPTIONS, LANES, COMMANDS)
+OPERATIONS: Final = (SUBSCRIPTIONS, LANES, COMMANDS, TOKENS)
 """What is kept beside the log and cannot be made from it; the outbox can."""
 READ_MODELS: Final = (SESSIONS, SESSION_CONTENTS, TURNS, MESSAGES, PARTS, INTERACTIONS, AGGREGATES)
 
@@ -266,6 +267,9 @@ class Tables(Protocol):
 
     def rooms_of(self, session: str) -> Sequence[str]: ...
 
+    def rooms(self, after: str, limit: int) -> Sequence[Row]:
+        """Rooms that have sessions, how many are not deleted, and when one changed last; by name."""
+
     def aggregates(self, kind: str) -> Sequence[Row]:
         """Rows of AGGREGATES of one kind, by name."""
 
@@ -332,6 +336,9 @@ class Database(Protocol):
 
     def watch(self) -> Watch:
         """Something to wait with for commits of any process."""
+
+    def schemas(self) -> tuple[int, int]:
+        """How the tables are now, which a newer release may change, and how this release has them."""
 
     def close(self) -> None: ...
 

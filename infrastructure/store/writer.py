@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Any, Final
 
 from application.ports import Change, Clock, Committed, Decide, Decision, Participant
@@ -16,7 +17,16 @@ from domain.delta import CommitDelta, CommittedDelta, delta_of
 from domain.delta import Committed as CommittedEvent
 from domain.errors import StoreBusy, StoreUnavailable, VersionConflict
 from domain.event import Event
-from domain.ids import Position, RoomId, SessionId, StreamId, TransactionId, session_stream, transaction_id
+from domain.ids import (
+    Position,
+    RoomId,
+    SessionId,
+    StreamId,
+    TransactionId,
+    kind_of,
+    session_stream,
+    transaction_id,
+)
 from domain.session import Purged, Session, SessionEvent
 from domain.work import Source, Work
 from infrastructure.crashpoints import crashpoint
@@ -28,7 +38,6 @@ from infrastructure.store.tables import (
     AGGREGATES,
     Answered,
     Database,
-    Head,
     OutboxRow,
     Tables,
     in_transaction,
@@ -58,6 +67,8 @@ class _Entry:
 
 Done = Committed | BaseException
 """What became of a command: its answer, or why it was refused."""
+Appended = Callable[[Mapping[tuple[str, str], int], float], None]
+"""Is told of each group that was committed: events by aggregate and topic, and the seconds it took."""
 
 
 def committed_delta(row: OutboxRow) -> CommittedDelta:
@@ -79,11 +90,13 @@ class Writer:
         clock: Clock,
         participant: Participant | None = None,
         salt: Callable[[], bytes] = lambda: os.urandom(SALT_BYTES),
+        appended: Appended | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._participant = participant
         self._salt = salt
+        self._appended = appended
         self._kept = Kept()
 
     def run(self, decides: Sequence[Decide]) -> tuple[list[Done], list[Session]]:
@@ -109,8 +122,11 @@ class Writer:
         return done, due
 
     def _together(self, decides: Sequence[Decide]) -> tuple[list[Done], list[Session]]:
+        began = monotonic()
         done, works, staged = in_transaction(self._database, partial(self._decide, decides))
         crashpoint("append.after_commit")
+        if self._appended and staged.appended:
+            self._appended(staged.appended, monotonic() - began)
         staged.publish()
         crossed = {
             session_stream(work.room, draft.state.session): draft.state
@@ -163,7 +179,7 @@ class Writer:
         command_id = decision.key.id if decision.key else ""
         records = self._records(entries, ends, transaction, command_id)
         positions = tables.append(records)
-        _move_heads(view, records)
+        view.staged.appended.update((kind_of(record.stream), record.topic) for record in records)
         committed = None
         if work:
             committed = self._write_session_rows(view, work, transaction, records, positions)
@@ -258,24 +274,16 @@ def _ends(view: View, work: Work | None, changes: Sequence[Change]) -> dict[Stre
     seen |= {change.kind.stream(change.held.key): change.held.version for change in changes}
     ends = {}
     for stream, version in seen.items():
-        head = view.head(stream)
+        head = view.tables.head(stream)
         ends[stream] = (head.version, head.hash) if head else (0, GENESIS)
         if ends[stream][0] != version:
             raise VersionConflict(stream, version, ends[stream][0])
     return ends
 
 
-def _move_heads(view: View, records: Sequence[Record]) -> None:
-    """Let the next command of the batch see where the streams end now."""
-    for last in {record.stream: record for record in records}.values():
-        known = view.head(last.stream) or view.tables.head(last.stream)
-        assert known is not None, "a stream that was appended to has a head"
-        view.heads[last.stream] = Head(known.key, last.version, last.hash)
-
-
 def _write_aggregate(view: View, change: Change) -> None:
     """Write the row of a changed aggregate, whose head has moved already."""
-    head = view.head(change.kind.stream(change.held.key))
+    head = view.tables.head(change.kind.stream(change.held.key))
     assert head is not None, "a stream that was appended to has a head"
     held = change.held
     for event in change.events:
@@ -290,7 +298,7 @@ def _write_models(view: View, work: Work, events: Sequence[CommittedEvent]) -> N
         by_session.setdefault(one.session, []).append((one.position, one.event))
     for session, placed in by_session.items():
         stream, draft = session_stream(work.room, session), work.drafts[session]
-        head = view.head(stream)
+        head = view.tables.head(stream)
         assert head is not None, "a stream that was appended to has a head"
         write_rows(view.tables, head.key, draft, placed)
         for message, payload in draft.joined():

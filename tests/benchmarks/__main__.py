@@ -12,6 +12,7 @@ from tests.benchmarks import (
     one_caller,
     service,
     startup,
+    streams,
     transcripts,
 )
 from tests.benchmarks.figures import Table
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "folder": folder.run,
     "startup": startup.run,
     "service": service.run,
+    "streams": streams.run,
 }
 
 
