@@ -33,6 +33,18 @@ from domain.session import (
     Titled,
     Unpinned,
 )
+from domain.subscription import (
+    SUBSCRIPTION,
+    Added,
+    Disabled,
+    Paused,
+    RedeliveryRequested,
+    Removed,
+    RowParked,
+    SecretRotated,
+    Skipped,
+)
+from domain.subscription import Resumed as SubscriptionResumed
 from domain.turn import (
     ProviderTurnReported,
     TurnAdvanced,
@@ -76,11 +88,20 @@ KINDS: Final[tuple[type[Event], ...]] = (
     InteractionAnswered,
     InteractionSuperseded,
     InteractionReopened,
+    Added,
+    Paused,
+    SubscriptionResumed,
+    Disabled,
+    SecretRotated,
+    RowParked,
+    Skipped,
+    RedeliveryRequested,
+    Removed,
 )
 
 TOPICS: Final[Mapping[str, type[Event]]] = {kind.TOPIC: kind for kind in KINDS}
 
-AGGREGATE_KINDS: Final[Mapping[str, Kind[Any]]] = {}
+AGGREGATE_KINDS: Final[Mapping[str, Kind[Any]]] = {kind.name: kind for kind in (SUBSCRIPTION,)}
 """The aggregates beside the sessions, by the name that their topics begin with."""
 
 Facts = dict[str, Any]

@@ -12,12 +12,18 @@ from domain.event import Event, Reported
 from domain.ids import RequestId, RoomId, SessionId, StreamId, TransactionId, TurnId
 from domain.interaction import InteractionMoved, InteractionSuperseded
 from domain.session import Relating
+from domain.subscription import Chosen
 from domain.work import Source
 from infrastructure.store.records import GENESIS, Envelope, seal
 from infrastructure.store.topics import KINDS
 
 EVENTS = (Path(__file__).parents[2] / "docs" / "events.md").read_text("utf-8")
-SHARED: dict[str, type[Event]] = {"reported": Reported, "relating": Relating, "asked": InteractionMoved}
+SHARED: dict[str, type[Event]] = {
+    "reported": Reported,
+    "relating": Relating,
+    "asked": InteractionMoved,
+    "chosen": Chosen,
+}
 """The facts that several topics have: the name of their section, and the class they are inherited from."""
 
 
@@ -76,7 +82,7 @@ def test_each_topic_is_described_with_its_shape_its_shared_facts_and_its_content
 
 @pytest.mark.parametrize("name", SHARED)
 def test_each_group_of_shared_facts_is_described(name: str) -> None:
-    but = frozenset[str]() if name == "reported" else names_of(Reported)
+    but = names_of(Reported) if issubclass(SHARED[name], Reported) and name != "reported" else frozenset()
 
     assert listed(name) == facts(SHARED[name], but)
 
