@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from application.lanes import LaneWriter
 from application.ports import Change, Decision, Loader, Store
 from domain.aggregate import Held, Kind
 from domain.event import Event
@@ -17,10 +18,12 @@ def change(
     rule: Callable[[S], Sequence[Event]],
     now: int,
     actor: str = "",
+    operate: Callable[[LaneWriter], None] | None = None,
 ) -> Held[S]:
     """Let a rule decide on an aggregate as it stands, and store what it decides; the aggregate after that.
 
-    `now` is the recorded time in ms. No events store nothing. Raises what the rule raises.
+    `now` is the recorded time in ms. No events store nothing; else `operate` changes what is kept beside
+    the log, in the same transaction. Raises what the rule raises.
     """
     after = kind.unknown(key)
 
@@ -31,7 +34,7 @@ def change(
         after = held
         for event in events:
             after = after.after(kind, event, now)
-        return Decision({}, changes=[Change(kind, held, events, now, actor)])
+        return Decision({}, changes=[Change(kind, held, events, now, actor)], operate=operate)
 
     store.submit(decide)
     return after

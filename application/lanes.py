@@ -66,6 +66,8 @@ class Due:
     committed: CommittedDelta
     redelivery: int = 0
     """How often an operator has asked for it again; such a delta stands outside its lane's order."""
+    gap: int = 0
+    """Deltas right before it that an operator skips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class Claim:
     tries: Tries
     gap: int
     """Deltas parked or skipped since the lane's last delivery."""
+    gap_after: int = 0
+    """Deltas behind the last of `due`, up to `through`, that an operator skips."""
     is_passing: bool = False
     """Among what was looked at, there are deltas that an operator skips."""
 
