@@ -14,8 +14,10 @@ from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPU
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
 from infrastructure.cli.reading import messages, sessions
+from infrastructure.cli.rooms import hide, rooms, unhide
 from infrastructure.cli.text import note, shown
 from infrastructure.cli.upkeep import backup, copy, rebuild, verify
+from infrastructure.cli.waits import waits
 from infrastructure.cli.writing import delete, purge, restore, settle
 from infrastructure.settings import VARIABLES
 
@@ -72,6 +74,8 @@ for _verb in (
     messages,
     outbox,
     redeliver,
+    rooms,
+    waits,
     settle,
     delete,
     restore,
@@ -82,6 +86,9 @@ for _verb in (
     copy,
 ):
     reprise.add_command(_verb)
+
+for _verb in (hide, unhide):
+    sessions.add_command(_verb)
 
 
 def main() -> None:

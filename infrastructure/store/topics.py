@@ -1,9 +1,13 @@
 """The closed registry of stored events: every topic and shape version this release can read."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from domain import subscription
 from domain.aggregate import Kind
+from domain.backoff import BACKOFF, Cleared, Delayed, Parked, Paused, Refused
+from domain.backoff import Resumed as LaneResumed
+from domain.breaker import BREAKER, BreakerClosed, BreakerOpened, ProbeFailed, ProbeStarted
 from domain.errors import UnknownTopic
 from domain.event import Event
 from domain.interaction import (
@@ -13,6 +17,7 @@ from domain.interaction import (
     InteractionSuperseded,
 )
 from domain.message import MessageAdded, MessageChanged, MessageExtended
+from domain.pull import EpochStarted, Pulled, Reappeared, RowParked, Vanished
 from domain.session import (
     ChildActive,
     ChildLinked,
@@ -33,18 +38,14 @@ from domain.session import (
     Titled,
     Unpinned,
 )
-from domain.subscription import (
-    SUBSCRIPTION,
-    Added,
-    Disabled,
-    Paused,
-    RedeliveryRequested,
-    Removed,
-    RowParked,
-    SecretRotated,
-    Skipped,
+from domain.tracked_room import (
+    ROOM,
+    RemoteChanged,
+    SessionHidden,
+    SessionUnhidden,
+    Tracked,
+    Untracked,
 )
-from domain.subscription import Resumed as SubscriptionResumed
 from domain.turn import (
     ProviderTurnReported,
     TurnAdvanced,
@@ -74,6 +75,11 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ChildQuiet,
     RecordKept,
     Imported,
+    Pulled,
+    EpochStarted,
+    RowParked,
+    Vanished,
+    Reappeared,
     TurnStarted,
     TurnAdvanced,
     TurnSettled,
@@ -88,20 +94,29 @@ KINDS: Final[tuple[type[Event], ...]] = (
     InteractionAnswered,
     InteractionSuperseded,
     InteractionReopened,
-    Added,
+    Delayed,
+    Refused,
+    Parked,
+    Cleared,
     Paused,
-    SubscriptionResumed,
-    Disabled,
-    SecretRotated,
-    RowParked,
-    Skipped,
-    RedeliveryRequested,
-    Removed,
+    LaneResumed,
+    BreakerOpened,
+    ProbeStarted,
+    ProbeFailed,
+    BreakerClosed,
+    Tracked,
+    RemoteChanged,
+    Untracked,
+    SessionHidden,
+    SessionUnhidden,
+    *get_args(subscription.SubscriptionEvent),
 )
 
 TOPICS: Final[Mapping[str, type[Event]]] = {kind.TOPIC: kind for kind in KINDS}
 
-AGGREGATE_KINDS: Final[Mapping[str, Kind[Any]]] = {kind.name: kind for kind in (SUBSCRIPTION,)}
+AGGREGATE_KINDS: Final[Mapping[str, Kind[Any]]] = {
+    kind.name: kind for kind in (BACKOFF, BREAKER, ROOM, subscription.SUBSCRIPTION)
+}
 """The aggregates beside the sessions, by the name that their topics begin with."""
 
 Facts = dict[str, Any]
