@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from application.lanes import LaneWriter
+from application.lanes import Lanes, LaneWriter
 from domain.aggregate import Held, Kind
 from domain.delta import CommitDelta, CommittedDelta
 from domain.event import Content, Event
@@ -189,6 +189,10 @@ class Verification:
 
 class Store(Protocol):
     """Where commits are kept. Every method that stores does it whole or not at all."""
+
+    @property
+    def lanes(self) -> Lanes:
+        """Who delivers what, and how far everybody has come."""
 
     def submit(self, decide: Decide) -> Committed:
         """Decide and store in one transaction (SPEC C2).

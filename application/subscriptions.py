@@ -180,14 +180,14 @@ class Subscriptions:
         """The destination says that it is no more."""
         self._change(name, lambda one: rules.disable(one, reason), "")
 
-    def park(self, delivered: Parking, transaction: TransactionId) -> None:
+    def park(self, parking: Parking, transaction: TransactionId) -> None:
         """Give a delta up; raises LeaseLost when somebody else has its lane by now."""
-        lease = delivered.lease
+        lease = parking.lease
         self._change(
             lease.subscription,
-            lambda one: rules.park(one, lease.room, transaction, delivered.attempts, delivered.error),
+            lambda one: rules.park(one, lease.room, transaction, parking.attempts, parking.error),
             "",
-            lambda lanes: lanes.park(delivered),
+            lambda lanes: lanes.park(parking),
         )
 
     def _change(
