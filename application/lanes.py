@@ -200,6 +200,9 @@ class Lanes(Protocol):
         Lanes that wait since a failure of a subscription to `wake` are due now, once for each wait.
         """
 
+    def mend(self, names: Sequence[str], now: int) -> None:
+        """Let lanes be due that wait for a time no clock will show soon, since one was put back."""
+
     def next_due(self, names: Sequence[str], now: int) -> int | None:
         """When the next lane of these subscriptions is due by itself, in ms; None when none is."""
 

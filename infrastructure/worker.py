@@ -30,6 +30,8 @@ LANES_MAX: Final = 64
 """Lanes of one subscription that one worker delivers side by side."""
 POLL_S: Final = 0.25
 """How often it looks without being woken: for lanes of a worker that died, and for what operators changed."""
+MEND_EVERY_S: Final = 5.0
+"""How often it looks for lanes that a clock put back has left in the future."""
 STORE_PAUSE_S: Final = 1.0
 """How long it leaves a store alone that cannot be used."""
 WAKE_EVERY_MS: Final = 1_000
@@ -97,7 +99,7 @@ class DeliveryWorker:
         self._wakes: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
-        self._refresh_at = 0.0
+        self._refresh_at = self._mend_at = 0.0
         self._setting: frozenset[Lease] = frozenset()
 
     # Life.
@@ -196,12 +198,15 @@ class DeliveryWorker:
         for name, served in list(self._served.items()):
             if there.get(name) != served.subscription:
                 served.is_active = False
-                if not served.lanes:
-                    del self._served[name]
-                    await served.sink.close()
+            if not served.is_active and not served.lanes:
+                del self._served[name]
+                await served.sink.close()
         for name, subscription in there.items():
             if name not in self._served and (sink := self.sink_of(subscription)) is not None:
                 self._served[name] = _Served(subscription, sink)
+        if self._loop.time() >= self._mend_at:
+            await self._do(self.lanes.mend, list(self._served), self._now())
+            self._mend_at = self._loop.time() + MEND_EVERY_S
 
     async def _claim(self) -> bool:
         """Take on lanes that are due; whether there may be more for free hands."""

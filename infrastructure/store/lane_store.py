@@ -61,6 +61,13 @@ class LaneStore:
 
         return self._operate(settle)
 
+    def mend(self, names: Sequence[str], now: int) -> None:
+        def mend(lanes: LaneTables) -> None:
+            for name in names:
+                lanes.mend(name, now)
+
+        self._operate(mend)
+
     def next_due(self, names: Sequence[str], now: int) -> int | None:
         with self._database.read() as tables:
             found = [tables.lanes.next_due(name, now) for name in names]

@@ -19,6 +19,8 @@ from infrastructure.store.writer import committed_delta
 
 ASKED_MAX: Final = 100
 """Rows that are wanted again and delivered with one claim of their lane."""
+CLOCK_SKEW_MAX_MS: Final = 60_000
+"""How far the clocks of workers may be apart, or be put back, before a lease is not believed."""
 _OPEN: Final = "(target > position OR asked > 0)"
 """As the index has it."""
 _OUTBOX: Final = "SELECT transaction_id, room, first_position, position, recorded_at, delta FROM outbox"
@@ -112,9 +114,9 @@ class LaneTables:
             "INSERT INTO lanes (name, room, position, attempts, error, at, target, due_at)"
             " VALUES (?, ?, 0, 0, '', ?, ?, ?)"
             " ON CONFLICT (name, room) DO UPDATE SET target = GREATEST(lanes.target, excluded.target),"
-            " due_at = CASE WHEN lanes.target > lanes.position OR lanes.asked > 0 THEN lanes.due_at"
-            " ELSE GREATEST(lanes.due_at, excluded.due_at) END",
-            [(name, room, now, last, now) for room, last in sorted(lasts.items())],
+            " due_at = CASE WHEN lanes.target > lanes.position OR lanes.asked > 0"
+            " OR lanes.until > excluded.at OR lanes.due_at >= ? THEN lanes.due_at ELSE excluded.due_at END",
+            [(name, room, now, last, now, NEVER) for room, last in sorted(lasts.items())],
         )
         self._all("UPDATE subscriptions SET seen = ? WHERE name = ?", seen, name)
 
@@ -154,6 +156,15 @@ class LaneTables:
             name,
         )
         return [Claimed(*row) for row in rows]
+
+    def mend(self, name: str, now: int) -> None:
+        """Let lanes be due whose times lie where nobody could have set them: the clock was put back."""
+        far = now + CLOCK_SKEW_MAX_MS
+        self._all(
+            f"UPDATE lanes SET due_at = ? WHERE name = ? AND {_OPEN} AND due_at > ? AND due_at < ?"
+            " AND (until > ? OR attempts = 0)",
+            *(now, name, far, NEVER, far),
+        )
 
     def rows_of(self, name: str, lanes: Sequence[Claimed], limit: int) -> list[list[OutboxRow]]:
         """What comes next in each lane's own order."""
@@ -230,17 +241,12 @@ class LaneTables:
         )
 
     def wake(self, name: str, now: int) -> None:
-        """Let lanes that wait for their destination be due now, once for each wait."""
+        """Let lanes that failed before now and wait for their destination be due, once for each wait."""
         self._all(
             "UPDATE lanes SET resumes_at = due_at, due_at = ?"
             f" WHERE name = ? AND {_OPEN} AND due_at > ? AND due_at < ? AND until <= ? AND attempts > 0"
-            " AND refusals = 0 AND resumes_at <= ?",
-            now,
-            name,
-            now,
-            NEVER,
-            now,
-            now,
+            " AND refusals = 0 AND resumes_at <= ? AND at < ?",
+            *(now, name, now, NEVER, now, now, now),
         )
 
     # Rows that leave their lane's order.

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from application.lanes import NEVER, UNFINISHED, Choice, Delivered, Mark, Parking, State
 from domain.ids import Position
-from infrastructure.store.lane_tables import Aside, Claimed, LaneTables, moved
+from infrastructure.store.lane_tables import CLOCK_SKEW_MAX_MS, Aside, Claimed, LaneTables, moved
 from infrastructure.store.tables import ASIDES, LANES, SUBSCRIPTIONS, OutboxRow, Row, Table
 from infrastructure.store.writer import committed_delta
 
@@ -107,7 +107,8 @@ class MemoryLanes(LaneTables):
     def open(self, name: str, lasts: Mapping[str, int], seen: int, now: int) -> None:
         for room, last in lasts.items():
             lane = self._lane(name, room) or _Lane(name, room, 0, 0, "", now, *NEW_LANE)
-            due_at = lane.due_at if lane.is_open else max(lane.due_at, now)
+            is_set = lane.is_open or lane.until > now or lane.due_at >= NEVER
+            due_at = lane.due_at if is_set else now
             self._put(replace(lane, target=max(lane.target, last), due_at=due_at))
         row = self._tables.get(SUBSCRIPTIONS, name)
         assert row is not None, "who asked how far it has seen is there"
@@ -142,6 +143,13 @@ class MemoryLanes(LaneTables):
             )
             for lane in due
         ]
+
+    def mend(self, name: str, now: int) -> None:
+        far = now + CLOCK_SKEW_MAX_MS
+        for lane in self._lanes(name):
+            is_far = lane.is_open and far < lane.due_at < NEVER
+            if is_far and (lane.until > far or not lane.attempts):
+                self._put(replace(lane, due_at=now))
 
     def rows_of(self, name: str, lanes: Sequence[Claimed], limit: int) -> list[list[OutboxRow]]:
         row = self._tables.get(SUBSCRIPTIONS, name)
@@ -222,7 +230,7 @@ class MemoryLanes(LaneTables):
 
     def wake(self, name: str, now: int) -> None:
         for lane in self._lanes(name):
-            is_waiting = lane.is_open and now < lane.due_at < NEVER and lane.until <= now
+            is_waiting = lane.is_open and now < lane.due_at < NEVER and lane.until <= now and lane.at < now
             if is_waiting and lane.attempts and not lane.refusals and lane.resumes_at <= now:
                 self._put(replace(lane, resumes_at=lane.due_at, due_at=now))
 
