@@ -245,7 +245,13 @@ class Store(Protocol):
         """The events of an aggregate beside the sessions, from the version behind `after`."""
 
     def deltas(self, after: Position = Position(0)) -> Iterator[CommittedDelta]:
-        """Every delta, in commit order, from the position behind `after`."""
+        """Every delta, in commit order, from the position behind `after`.
+
+        Raises Trimmed when some of them are no longer kept.
+        """
+
+    def trimmed(self) -> Position:
+        """Up to this position no delta is kept."""
 
     def delta(self, transaction: TransactionId) -> CommittedDelta | None: ...
 

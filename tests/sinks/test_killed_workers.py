@@ -36,6 +36,12 @@ class Recorded:
         self.lines: list[str] = []
         self.transactions: set[str] = set()
 
+    def __enter__(self) -> "Recorded":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
     def look(self) -> int:
         """Read what is new; how many lines there are."""
         new = self._file.readlines()
@@ -72,8 +78,7 @@ def check(ledger: Ledger, recorded: Recorded) -> int:
 
 def test_workers_killed_at_any_moment_lose_nothing_and_make_nothing_up(url: str, tmp_path: Path) -> None:
     chance, path = Random(20261201), tmp_path / "recorded"
-    recorded = Recorded(path)
-    with open_ledger(url) as ledger:
+    with Recorded(path) as recorded, open_ledger(url) as ledger:
         ledger.subscriptions.add(Added(name=NAME, kind="recorder", from_position=0), after=0)
         workers = [Child(deliver, url, path, LEASE_MS) for _ in range(WORKERS)]
         committed = 0
