@@ -106,6 +106,8 @@ class Committed:
     delta: CommittedDelta | None = None
     events: int = 0
     """How many events it stored."""
+    repeats: bool = False
+    """Whether it is the answer that the same command was given before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,9 @@ class Store(Protocol):
 
     def events(self, room: RoomId, session: SessionId, after: int = 0) -> Iterator[StoredEvent]:
         """A session's history, oldest first, from the version behind `after`."""
+
+    def ids(self) -> Sequence[str]:
+        """Every store id this store ever had: a restored or copied one has those of what it was made of."""
 
     def aggregate(self, kind: Kind[S], key: str) -> Held[S]:
         """An aggregate beside the sessions as it stands; an unknown one is at version 0."""

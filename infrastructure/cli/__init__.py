@@ -13,6 +13,7 @@ from infrastructure.cli.deliveries import outbox, redeliver
 from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED, failure_of
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
+from infrastructure.cli.pulling import pull
 from infrastructure.cli.reading import messages, sessions
 from infrastructure.cli.rooms import hide, rooms, unhide
 from infrastructure.cli.text import note, shown
@@ -75,6 +76,7 @@ for _verb in (
     outbox,
     redeliver,
     rooms,
+    pull,
     waits,
     settle,
     delete,

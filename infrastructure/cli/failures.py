@@ -11,6 +11,7 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     2: "the command was misspelled",
     3: "not found: a session, a room, a file, a store",
     4: "conflict with what is recorded",
+    5: "a remote answered with an error, or not at all",
     69: "the store cannot be opened, read or written",
     74: "no room left, or output that cannot be written",
     75: "somebody else holds it: try again",
@@ -21,6 +22,7 @@ EXIT_CODES: Final[Mapping[int, str]] = {
 EXIT_FAILED: Final = 1
 EXIT_NOT_FOUND: Final = 3
 EXIT_CONFLICT: Final = 4
+EXIT_REMOTE: Final = 5
 EXIT_UNAVAILABLE: Final = 69
 EXIT_NO_ROOM: Final = 74
 EXIT_TRY_AGAIN: Final = 75

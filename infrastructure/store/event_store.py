@@ -149,6 +149,10 @@ class EventStore:
             rows = tables.messages_before(key, version or _NEWEST, limit + 1)
             return _message_rows(tables, key, rows, limit, bytes_max)
 
+    def ids(self) -> Sequence[str]:
+        with self._database.read() as tables:
+            return [store_id for _, store_id in tables.stores()]
+
     def aggregate(self, kind: Kind[S], key: str) -> Held[S]:
         with self._database.read() as tables:
             return aggregates.load(tables, kind, key)

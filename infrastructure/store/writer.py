@@ -307,4 +307,4 @@ def _write_models(view: View, work: Work, events: Sequence[CommittedEvent]) -> N
 
 def _repeated(tables: Tables, decision: Decision) -> Committed:
     row = tables.outbox_at(decision.repeats)
-    return Committed(decision.answer, committed_delta(row) if row else None)
+    return Committed(decision.answer, committed_delta(row) if row else None, repeats=True)

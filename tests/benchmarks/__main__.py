@@ -10,6 +10,7 @@ from tests.benchmarks import (
     long_session,
     many_callers,
     one_caller,
+    service,
     startup,
     transcripts,
 )
@@ -23,6 +24,7 @@ BENCHMARKS = {
     "transcripts": transcripts.run,
     "folder": folder.run,
     "startup": startup.run,
+    "service": service.run,
 }
 
 

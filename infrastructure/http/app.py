@@ -1,0 +1,40 @@
+"""Assembles the HTTP application: every router under its prefixes, problems, the OpenAPI document."""
+
+from importlib.metadata import version
+from typing import Final
+
+from fastapi import FastAPI
+
+from infrastructure.asynchronous import AsyncLedger
+from infrastructure.http import openapi, problem_pages, problems, reports
+from infrastructure.http.routing import EncodedSlashes
+from infrastructure.http.settings import HttpSettings
+
+PREFIXES: Final = ("/v1", "/api/desktop/v1")
+"""Where the routes are; the ancestor's clients use the second one for what is not on their own machine."""
+ROUTERS: Final = (reports.router,)
+"""The routes under each prefix; the ones that are called most come first, as routes are tried in order."""
+
+
+def create_app(ledger: AsyncLedger, settings: HttpSettings | None = None) -> FastAPI:
+    """The application over an open ledger, which whoever opened it also closes."""
+    settings = settings or HttpSettings()
+    app = FastAPI(
+        title="Reprise",
+        version=version("reprise"),
+        description=openapi.DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    app.state.ledger = ledger
+    app.state.settings = settings
+    for prefix in PREFIXES:
+        for router in ROUTERS:
+            app.include_router(router, prefix=prefix)
+    app.include_router(problem_pages.router)
+    problems.install(app, settings.retry_after_s)
+    app.add_middleware(EncodedSlashes)
+    app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
+    return app
