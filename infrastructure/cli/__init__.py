@@ -10,12 +10,14 @@ import sys
 import click
 
 from infrastructure.cli.deliveries import outbox, redeliver
+from infrastructure.cli.delivering import deliveries
 from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED, failure_of
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
 from infrastructure.cli.pulling import pull
 from infrastructure.cli.reading import messages, sessions
 from infrastructure.cli.rooms import hide, rooms, unhide
+from infrastructure.cli.subscriptions import subscriptions
 from infrastructure.cli.text import note, shown
 from infrastructure.cli.upkeep import backup, copy, rebuild, verify
 from infrastructure.cli.waits import waits
@@ -78,6 +80,8 @@ for _verb in (
     rooms,
     pull,
     waits,
+    subscriptions,
+    deliveries,
     settle,
     delete,
     restore,

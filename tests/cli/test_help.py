@@ -21,6 +21,8 @@ VERBS = [
     "rooms",
     "pull",
     "waits",
+    "subscriptions",
+    "deliveries",
     "settle",
     "delete",
     "restore",
