@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 from tests.benchmarks import (
+    deliveries,
     folder,
     following,
     long_session,
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "folder": folder.run,
     "startup": startup.run,
     "service": service.run,
+    "deliveries": deliveries.run,
 }
 
 
