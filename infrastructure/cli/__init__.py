@@ -9,12 +9,14 @@ import sys
 
 import click
 
+from infrastructure.cli.configuring import config
 from infrastructure.cli.deliveries import outbox, redeliver
 from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED, failure_of
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
 from infrastructure.cli.reading import messages, sessions
 from infrastructure.cli.text import note, shown
+from infrastructure.cli.tokens import tokens
 from infrastructure.cli.upkeep import backup, copy, rebuild, verify
 from infrastructure.cli.writing import delete, purge, restore, settle
 from infrastructure.settings import VARIABLES
@@ -39,7 +41,8 @@ class Verbs(click.Group):
                 raise
             if failure.exit_code == EXIT_INTERRUPTED:
                 note("")  # a terminal shows ^C where the cursor stood
-            note(f"error: {shown(str(failure))}")
+            for line in failure.lines:
+                note(f"error: {shown(line)}")
             raise click.exceptions.Exit(failure.exit_code) from error
 
 
@@ -80,6 +83,8 @@ for _verb in (
     verify,
     backup,
     copy,
+    tokens,
+    config,
 ):
     reprise.add_command(_verb)
 

@@ -80,7 +80,9 @@ def redeliver(target: str) -> None:
                 taken = ledger.redeliver(name)
     note(f"handed over {counted(taken, 'delta')} to {shown(target if target != STDOUT else name)}")
     if failed := failures.by_subscription[name]:
-        raise Failure(f"{counted(failed, 'delta')} not taken, so still pending; try again", EXIT_NO_ROOM)
+        raise Failure(
+            f"{counted(failed, 'delta')} not taken, so still pending; try again", exit_code=EXIT_NO_ROOM
+        )
 
 
 def _write_out(delta: "CommittedDelta") -> None:

@@ -33,10 +33,11 @@ CONFLICTS: Final = frozenset({"conflict", "deleted", "purged"})
 
 
 class Failure(Exception):
-    """Trouble as it is shown: a line on stderr and an exit code."""
+    """Trouble as it is shown: a line on stderr, or one for each thing that is wrong, and an exit code."""
 
-    def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
-        super().__init__(message)
+    def __init__(self, *lines: str, exit_code: int = EXIT_FAILED) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = lines
         self.exit_code = exit_code
 
 
@@ -49,7 +50,7 @@ def failure_of(error: BaseException) -> Failure | None:
         case Failure():
             return error
         case KeyboardInterrupt() | click.Abort():
-            return Failure("interrupted", EXIT_INTERRUPTED)
+            return Failure("interrupted", exit_code=EXIT_INTERRUPTED)
         case errors.NotFound():
             code = EXIT_NOT_FOUND
         case errors.Rejected():
@@ -63,14 +64,14 @@ def failure_of(error: BaseException) -> Failure | None:
         case errors.StoreUnavailable():
             code = EXIT_UNAVAILABLE
         case BadSetting():
-            code = EXIT_SETTING
+            return Failure(*map(str, error.args), exit_code=EXIT_SETTING)
         case errors.RepriseError():
             code = EXIT_FAILED
         case OSError():
-            return Failure(_told(error), EXIT_NO_ROOM)
+            return Failure(_told(error), exit_code=EXIT_NO_ROOM)
         case _:
             return None
-    return Failure(str(error), code)
+    return Failure(str(error), exit_code=code)
 
 
 def _told(error: OSError) -> str:

@@ -85,6 +85,15 @@ CREATE TABLE lanes (
     at BIGINT NOT NULL,
     PRIMARY KEY (name, room)
 ) WITH (fillfactor = 70);
+CREATE TABLE tokens (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    digest TEXT COLLATE "C" NOT NULL,                   -- of the token, which is not kept
+    scopes TEXT COLLATE "C" NOT NULL,
+    rooms TEXT COLLATE "C" NOT NULL,                    -- a JSON list, empty for every room
+    note TEXT COLLATE "C" NOT NULL,
+    created_at BIGINT NOT NULL,
+    revoked_at BIGINT NOT NULL                          -- 0 while it is good
+);
 """
 
 READ_MODELS: Final = """
@@ -170,6 +179,11 @@ CREATE UNIQUE INDEX interactions_by_id ON interactions (key, request_id, md5(tur
 
 TEXT_COLUMNS: Final = frozenset(
     (
+        "id",
+        "digest",
+        "scopes",
+        "rooms",
+        "note",
         "room",
         "session",
         "state",

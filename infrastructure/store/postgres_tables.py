@@ -29,6 +29,7 @@ from infrastructure.store.tables import (
     READ_MODELS,
     SESSIONS,
     SUBSCRIPTIONS,
+    TOKENS,
     TURNS,
     Answered,
     Head,
@@ -44,6 +45,8 @@ FORGET_ROWS_MAX: Final = 100
 """Expired commands forgotten with each one that is remembered."""
 PAGE_ROWS: Final = 500
 """Rows of a long answer that are fetched at a time."""
+GATHERED: Final = (*READ_MODELS, SUBSCRIPTIONS, LANES, TOKENS)
+"""Tables whose changed rows are gathered, and written with one statement."""
 _SHADOW: Final = "rebuilt_"
 """How the names of read models begin that stand beside the live ones."""
 
@@ -213,7 +216,7 @@ _PUT_COMMANDS: Final = (
 
 
 def _no_rows() -> dict[Table, dict[Row, Row]]:
-    return {table: {} for table in (*READ_MODELS, SUBSCRIPTIONS, LANES)}
+    return {table: {} for table in GATHERED}
 
 
 def _storable(text: str) -> str:

@@ -75,6 +75,15 @@ CREATE TABLE lanes (
     at INTEGER NOT NULL,
     PRIMARY KEY (name, room)
 ) WITHOUT ROWID;
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    digest TEXT NOT NULL,                               -- of the token, which is not kept
+    scopes TEXT NOT NULL,
+    rooms TEXT NOT NULL,                                -- a JSON list, empty for every room
+    note TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    revoked_at INTEGER NOT NULL                         -- 0 while it is good
+) WITHOUT ROWID;
 """
 
 READ_MODELS: Final = """

@@ -68,8 +68,9 @@ AGGREGATES: Final = Table("aggregates", ("key", "kind", "name", "version", "stat
 SUBSCRIPTIONS: Final = Table("subscriptions", ("name", "after"), 1)
 LANES: Final = Table("lanes", ("name", "room", "position", "attempts", "error", "at"), 2)
 COMMANDS: Final = Table("commands", ("key", "stream", "digest", "answer", "position", "expires_at"), 1)
+TOKENS: Final = Table("tokens", ("id", "digest", "scopes", "rooms", "note", "created_at", "revoked_at"), 1)
 
-OPERATIONS: Final = (SUBSCRIPTIONS, LANES, COMMANDS)
+OPERATIONS: Final = (SUBSCRIPTIONS, LANES, COMMANDS, TOKENS)
 """What is kept beside the log and cannot be made from it; the outbox can."""
 READ_MODELS: Final = (SESSIONS, SESSION_CONTENTS, TURNS, MESSAGES, PARTS, INTERACTIONS, AGGREGATES)
 

@@ -26,6 +26,8 @@ VERBS = [
     "verify",
     "backup",
     "copy",
+    "tokens",
+    "config",
 ]
 
 
