@@ -25,6 +25,7 @@ class FileSink:
     """
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = DeltaFile(path)
         self._waiting: list[tuple[bytes, asyncio.Future[Receipt]]] = []
         self._writing: asyncio.Task[None] | None = None

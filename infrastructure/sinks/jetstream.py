@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -154,10 +155,8 @@ class JetStreamSink:
             connection = await self._open(troubles)
             if connection is not None:
                 return connection
-            reason = next(filter(None, map(_plain, reversed(troubles))), "no connection")
-            is_refused = any(isinstance(one, self._nats.errors.AuthorizationError) for one in troubles)
-            if is_refused or loop.time() > give_up_at:
-                return self._trouble(reason)
+            if self._is_refused(troubles) or loop.time() > give_up_at:
+                return self._trouble(next(filter(None, map(_plain, troubles)), "no connection"))
             await asyncio.sleep(CONNECT_PAUSE_S)
 
     async def _open(self, troubles: list[Exception]) -> _Connection | None:
@@ -187,6 +186,10 @@ class JetStreamSink:
             await client.close()
             return None
         return connection
+
+    def _is_refused(self, troubles: Sequence[Exception]) -> bool:
+        """Whether the server does not want us, so that asking it again is of no use."""
+        return any("authorization" in _plain(one).lower() for one in troubles)
 
     def _trouble(self, reason: str, trouble: Trouble = Trouble.ENDPOINT, status: int = 0) -> Receipt:
         return Receipt(trouble, f"{self._server}: {reason}", status)

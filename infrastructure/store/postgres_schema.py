@@ -94,6 +94,10 @@ CREATE TABLE tokens (
     created_at BIGINT NOT NULL,
     revoked_at BIGINT NOT NULL                          -- 0 while it is good
 );
+CREATE TABLE secrets (
+    ref TEXT COLLATE "C" PRIMARY KEY,                   -- what the subscription's events call them
+    secrets TEXT COLLATE "C" NOT NULL                   -- a JSON list of [secret, valid until], newest first
+);
 """
 
 READ_MODELS: Final = """
@@ -184,6 +188,8 @@ TEXT_COLUMNS: Final = frozenset(
         "scopes",
         "rooms",
         "note",
+        "ref",
+        "secrets",
         "room",
         "session",
         "state",

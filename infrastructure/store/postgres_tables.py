@@ -27,6 +27,7 @@ from infrastructure.store.tables import (
     MESSAGES,
     PARTS,
     READ_MODELS,
+    SECRETS,
     SESSIONS,
     SUBSCRIPTIONS,
     TOKENS,
@@ -45,7 +46,7 @@ FORGET_ROWS_MAX: Final = 100
 """Expired commands forgotten with each one that is remembered."""
 PAGE_ROWS: Final = 500
 """Rows of a long answer that are fetched at a time."""
-GATHERED: Final = (*READ_MODELS, SUBSCRIPTIONS, LANES, TOKENS)
+GATHERED: Final = (*READ_MODELS, SUBSCRIPTIONS, LANES, TOKENS, SECRETS)
 """Tables whose changed rows are gathered, and written with one statement."""
 _SHADOW: Final = "rebuilt_"
 """How the names of read models begin that stand beside the live ones."""

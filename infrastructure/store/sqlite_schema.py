@@ -84,6 +84,10 @@ CREATE TABLE tokens (
     created_at INTEGER NOT NULL,
     revoked_at INTEGER NOT NULL                         -- 0 while it is good
 ) WITHOUT ROWID;
+CREATE TABLE secrets (
+    ref TEXT PRIMARY KEY,                               -- what the subscription's events call them
+    secrets TEXT NOT NULL                               -- a JSON list of [secret, valid until], newest first
+) WITHOUT ROWID;
 """
 
 READ_MODELS: Final = """

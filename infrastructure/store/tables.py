@@ -69,8 +69,9 @@ SUBSCRIPTIONS: Final = Table("subscriptions", ("name", "after"), 1)
 LANES: Final = Table("lanes", ("name", "room", "position", "attempts", "error", "at"), 2)
 COMMANDS: Final = Table("commands", ("key", "stream", "digest", "answer", "position", "expires_at"), 1)
 TOKENS: Final = Table("tokens", ("id", "digest", "scopes", "rooms", "note", "created_at", "revoked_at"), 1)
+SECRETS: Final = Table("secrets", ("ref", "secrets"), 1)
 
-OPERATIONS: Final = (SUBSCRIPTIONS, LANES, COMMANDS, TOKENS)
+OPERATIONS: Final = (SUBSCRIPTIONS, LANES, COMMANDS, TOKENS, SECRETS)
 """What is kept beside the log and cannot be made from it; the outbox can."""
 READ_MODELS: Final = (SESSIONS, SESSION_CONTENTS, TURNS, MESSAGES, PARTS, INTERACTIONS, AGGREGATES)
 
