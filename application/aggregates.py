@@ -1,13 +1,37 @@
 """Changes aggregates beside the sessions: waits, breakers, tracked rooms, subscriptions."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from application.ports import Change, Decision, Loader, Store
 from domain.aggregate import Held, Kind
 from domain.event import Event
 
 S = TypeVar("S")
+
+
+class Changing(Generic[S]):
+    """One change of an aggregate, to be decided by a store; `now` is the recorded time in ms."""
+
+    def __init__(
+        self, kind: Kind[S], key: str, rule: Callable[[S], Sequence[Event]], now: int, actor: str = ""
+    ) -> None:
+        self._kind = kind
+        self._key = key
+        self._rule = rule
+        self._now = now
+        self._actor = actor
+        self.after = kind.unknown(key)
+        """The aggregate as the last decision left it."""
+
+    def decide(self, load: Loader) -> Decision:
+        """The decision for a store, which may call it more than once."""
+        held = load.aggregate(self._kind, self._key)
+        events = self._rule(held.state)
+        self.after = held
+        for event in events:
+            self.after = self.after.after(self._kind, event, self._now)
+        return Decision({}, changes=[Change(self._kind, held, events, self._now, self._actor)])
 
 
 def change(
@@ -22,16 +46,6 @@ def change(
 
     `now` is the recorded time in ms. No events store nothing. Raises what the rule raises.
     """
-    after = kind.unknown(key)
-
-    def decide(load: Loader) -> Decision:
-        nonlocal after
-        held = load.aggregate(kind, key)
-        events = rule(held.state)
-        after = held
-        for event in events:
-            after = after.after(kind, event, now)
-        return Decision({}, changes=[Change(kind, held, events, now, actor)])
-
-    store.submit(decide)
-    return after
+    changing = Changing(kind, key, rule, now, actor)
+    store.submit(changing.decide)
+    return changing.after

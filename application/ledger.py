@@ -132,10 +132,11 @@ class Ledger:
     def settle(self, room: str) -> tuple[Reply, ...]:
         """Settle every turn that a host left over when it died; for the host that owns the room.
 
-        One commit per session, children before parents; running it again settles nothing.
+        Sessions that live elsewhere are left to their home. One commit per session, children before parents;
+        running it again settles nothing.
         """
         where = RoomId(room)
-        live = self.store.live_sessions(where)
+        live = [state for state in self.store.live_sessions(where) if not state.home]
         tree = {row.state.session: row.state for row in self.store.sessions(where)} if live else {}
         deepest_first = sorted(live, key=lambda state: (-tree_rules.level(tree, state), state.session))
         return tuple(self._do(commands.settle(where, state.session)) for state in deepest_first)
@@ -264,7 +265,7 @@ class Ledger:
     def _do(self, command: Command[R]) -> R:
         return command.reply(self._submit(command.decide(self.clock.now_ms)))
 
-    def run(self, room: RoomId, rule: Rule, key: CommandKey, digest: str) -> Committed:
+    def run(self, room: RoomId, rule: Rule, key: CommandKey | None = None, digest: str = "") -> Committed:
         """Decide a rule that is none of the commands above, and store what it comes to."""
         return self._submit(decision(room, rule, self.clock.now_ms, key, digest))
 

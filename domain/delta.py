@@ -16,6 +16,7 @@ from domain.interaction import (
     InteractionSuperseded,
 )
 from domain.message import MessageAdded, MessageChanged, MessageExtended
+from domain.pull import EpochStarted, Pulled, Reappeared, RowParked, Vanished
 from domain.session import (
     ChildActive,
     ChildLinked,
@@ -182,6 +183,8 @@ def _named(committed: Committed, last: Position) -> Iterable[Named]:
         case Purged():
             yield "session", session, "purge", version, _roots(event.root_session, event.root_turn)
         case ChildLinked() | ChildActive() | ChildQuiet() | RecordKept() | Imported():
+            return
+        case Pulled() | EpochStarted() | RowParked() | Vanished() | Reappeared():
             return
         case _:
             yield "session", session, "upsert", version, {}

@@ -37,8 +37,20 @@ def accepted_count(outcomes: list[Outcome]) -> int:
     return sum(outcome.part == "message" and outcome.reason in ACCEPTED for outcome in outcomes)
 
 
-def report_message(draft: Draft, update: MessageUpdate, *, rewound: bool | None = None) -> Outcome:
-    """Take one update of a message. `rewound`: an import says whether the conversation left it behind."""
+def report_message(
+    draft: Draft,
+    update: MessageUpdate,
+    *,
+    rewound: bool | None = None,
+    sequence: int = 0,
+    mirrors: bool = False,
+) -> Outcome:
+    """Take one update of a message.
+
+    `rewound`: an import says whether the conversation left it behind. `sequence`: its place for display, when
+    that is known. `mirrors`: this is the message as it stands at its home, so nothing about it is late, and
+    what is no longer there is gone here as well.
+    """
     if not update.message_id:
         raise Rejected("missing_identity", "message", "", "give the message's messageId")
     if update.message_id in draft.gaps:
@@ -50,9 +62,11 @@ def report_message(draft: Draft, update: MessageUpdate, *, rewound: bool | None 
         payload = normalised(payload)
         _check_size(update, payload)
     if message is None:
-        return _add(draft, update, payload or {}, rewound=rewound)
+        return _add(draft, update, payload or {}, rewound=rewound, sequence=sequence)
     if update.turn_id and message.turn_id and update.turn_id != message.turn_id:
         return ignored("message", update.message_id, "turn_conflict")
+    if mirrors:
+        return _mirror(draft, message, update, payload)
     if update.content_delta:
         return _append(draft, message, update, payload)
     return _merge(draft, message, update, payload, rewound, _may_change(draft, message, update))
@@ -92,7 +106,9 @@ def _turn_for(draft: Draft, kind: str, turn_id: str, message: str) -> TurnId:
     return draft.require_turn(TurnId(turn_id), "message", message)
 
 
-def _add(draft: Draft, update: MessageUpdate, payload: Mapping[str, Any], *, rewound: bool | None) -> Outcome:
+def _add(
+    draft: Draft, update: MessageUpdate, payload: Mapping[str, Any], *, rewound: bool | None, sequence: int
+) -> Outcome:
     if update.content_delta and update.content_offset:
         draft.gaps[update.message_id] = 0
         return _gap(update, 0)
@@ -116,7 +132,7 @@ def _add(draft: Draft, update: MessageUpdate, payload: Mapping[str, Any], *, rew
             semantics=update.semantics,
             started_at=update.started_at_unix_ms,
             completed_at=update.completed_at_unix_ms,
-            sequence=draft.state.sequence + 1,
+            sequence=sequence or draft.state.sequence + 1,
             version=draft.next_message_version,
             text_length=len(_text(body)),
             usage=usage,
@@ -352,6 +368,22 @@ def _merge(
         return ignored("message", message.message_id, barred or "duplicate")
     if payload:
         _check_merged(message.message_id, after)
+    _store(draft, message, update, difference, changed)
+    return applied("message", message.message_id)
+
+
+def _mirror(
+    draft: Draft, message: Message, update: MessageUpdate, payload: Mapping[str, Any] | None
+) -> Outcome:
+    """Make a stored message what it is at its home (SPEC P5); without a payload, what it says stays."""
+    difference = _Difference()
+    if payload is not None:
+        difference = _compare(draft.payload(message.message_id), payload)
+    changed = _fact_changes(draft, message, update, None, may_change=True)
+    if difference.is_empty and not changed:
+        return ignored("message", message.message_id, "duplicate")
+    if payload is not None:
+        _check_merged(message.message_id, payload)
     _store(draft, message, update, difference, changed)
     return applied("message", message.message_id)
 

@@ -19,6 +19,7 @@ from domain.interaction import (
     InteractionSuperseded,
 )
 from domain.message import MessageAdded, MessageChanged, MessageEvent, MessageExtended, counts_as_text
+from domain.pull import EpochStarted, Pull, Pulled, PullEvent, Reappeared, RowParked, Vanished, evolve_pull
 from domain.turn import (
     ProviderTurnReported,
     TurnAdvanced,
@@ -64,6 +65,8 @@ class Opened(Relating):
     created_at: int
     forked_from_session: str = ""
     forked_from_turn: str = ""
+    home: str = ""
+    """Where a session lives that was pulled; blank: here (SPEC P6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +115,8 @@ class StatusReported(Reported):
     TOPIC: ClassVar[str] = "session.status_reported"
     lifecycle_status: str = ""
     current_phase: str = ""
+    pulled: bool = False
+    """The host where the session lives shows it so; nobody reported it here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +263,7 @@ OwnEvent = (
     | Imported
 )
 ChildEvent = ChildLinked | ChildActive | ChildQuiet
-SessionEvent = OwnEvent | ChildEvent | TurnEvent | MessageEvent | InteractionEvent
+SessionEvent = OwnEvent | ChildEvent | PullEvent | TurnEvent | MessageEvent | InteractionEvent
 
 
 # State.
@@ -302,11 +307,15 @@ class Session:
     capabilities: tuple[str, ...] | None = None
     forked_from_session: str = ""
     forked_from_turn: str = ""
+    home: str = ""
+    """Where it lives, if it was pulled from there."""
     title_latched: bool = False
     lifecycle_status: str = ""
     current_phase: str = ""
     phase_version: int = 0
     status_at: int = 0
+    status_pulled: bool = False
+    """Status and phase are what its home shows, and no report here has told any since."""
     active_turn: TurnId = TurnId("")
     live_phase: str = ""
     queue: tuple[tuple[int, TurnId], ...] = ()
@@ -337,6 +346,8 @@ class Session:
     """How far each transcript was read, by import id."""
     kept: Mapping[str, int] = field(default_factory=dict)
     """Up to where each transcript's odd bytes were kept, by import id."""
+    pull: Pull | None = None
+    """How far it was read at another host; None when it never was."""
 
     @property
     def is_deleted(self) -> bool:
@@ -408,6 +419,8 @@ def evolve(session: Session, event: SessionEvent, at: int) -> Session:
             changes["pending"] = tuple(pair for pair in session.pending if pair != gone)
         case ChildLinked() | ChildActive() | ChildQuiet():
             changes["active_children"] = _children(session, event)
+        case Pulled() | EpochStarted() | RowParked() | Vanished() | Reappeared():
+            changes["pull"] = evolve_pull(session.pull or Pull(), event)
         case _:
             changes |= _own_changes(session, event, version, at)
     return session.with_(**changes)
@@ -417,7 +430,7 @@ def _message_changes(session: Session, event: MessageEvent) -> dict[str, Any]:
     changes: dict[str, Any] = {"message_version": event.version}
     match event:
         case MessageAdded():
-            changes["sequence"] = event.sequence
+            changes["sequence"] = max(event.sequence, session.sequence)
             changes["text_count"] = session.text_count + counts_as_text(event.role, event.kind)
             changes["tool_call_count"] = session.tool_call_count + (event.kind == "tool_call")
             if event.usage:
@@ -536,6 +549,7 @@ def _own_changes(session: Session, event: OwnEvent, version: int, at: int) -> di
                 changes["status_at"] = max(session.status_at, seen_at(event.occurred_at or at, at))
             if event.current_phase:
                 changes["phase_version"] = version
+            changes["status_pulled"] = changes.pop("pulled", False)
         case Resumed():
             changes = {"lifecycle_status": "", "current_phase": ""}
         case Timed():

@@ -244,7 +244,7 @@ def _report_title(draft: Draft, report: StateReport, *, stale: bool) -> None:
 def _report_status(draft: Draft, report: StateReport, *, stale: bool) -> None:
     """Status, phase and error; frozen once the session has ended (SPEC S4, S5)."""
     state, stored = report.state, draft.state
-    facts: dict[str, str] = {}
+    facts: dict[str, Any] = {}
     if not stored.has_ended:
         ends = lifecycle_end(state.lifecycle_status) is not None
         if state.lifecycle_status != stored.lifecycle_status and (

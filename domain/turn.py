@@ -24,6 +24,8 @@ class TurnStarted(Reported):
     queued_turn_id: TurnId = TurnId("")
     """The merely submitted turn that was live and goes back to the queue."""
     queued_began: int = 0
+    backfilled: bool = False
+    """Nobody told of the turn itself: a message that was pulled names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +139,8 @@ class Turn:
     cause: str = ""
     provisional: bool = False
     origin: str = ""
+    backfilled: bool = False
+    """Only messages that were pulled have told of it."""
     after_message: int = 0
     """Message version of the session when it was first seen: its messages lie above."""
     started_at: int = 0
@@ -181,6 +185,7 @@ def evolve_turn(turn: Turn | None, event: TurnEvent, version: int, at: int) -> T
             turn_id=event.turn_id,
             phase=event.phase,
             origin=event.origin,
+            backfilled=event.backfilled,
             after_message=event.after_message,
             started_at=event.started_at,
             first_seen_at=at,

@@ -1,18 +1,23 @@
 """The ledger for asyncio: no call of it reads or writes the store on the event loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from application import commands
-from application.commands import Command, R
+from application.aggregates import Changing
+from application.commands import Command, R, Rule, decision
 from application.ledger import Ledger
-from application.ports import Observer, OutboxEntry, StoredEvent, Verification
+from application.ports import Committed, Decide, Observer, OutboxEntry, StoredEvent, Verification
 from application.views import MessagePage, MessageReply, Reply, SessionSummary, SessionView, StateReply
+from domain.aggregate import Held, Kind
 from domain.delta import CommittedDelta
+from domain.event import Event
+from domain.ids import RoomId, SessionId
 from domain.reports import MessageReport, StateReport
+from domain.session import Session
 from infrastructure.store.event_store import EventStore
 
 READERS_MAX: Final = 16
@@ -20,6 +25,7 @@ READERS_MAX: Final = 16
 PAGE_MAX: Final = 500
 """Rows that are taken from a thread at once."""
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -179,6 +185,38 @@ class AsyncLedger:
         """See `Ledger.outbox`."""
         return self._pages(self._ledger.outbox(pending=pending))
 
+    # What pulls and deliveries use.
+
+    async def run(self, room: RoomId, rule: Rule) -> Committed:
+        """See `Ledger.run`."""
+        return await self._submit(decision(room, rule, self._ledger.clock.now_ms))
+
+    async def state(self, room: RoomId, session: SessionId) -> Session | None:
+        """A session as the read model has it."""
+        row = await self._read(self._store.session, room, session)
+        return row.state if row else None
+
+    async def pulled(self, room: RoomId) -> Sequence[Session]:
+        """The sessions of a room that were read at another host."""
+        rows = await self._read(self._store.sessions, room)
+        return [row.state for row in rows if row.state.pull]
+
+    async def aggregate(self, kind: Kind[S], key: str) -> Held[S]:
+        """An aggregate beside the sessions as it stands."""
+        return await self._read(self._store.aggregate, kind, key)
+
+    async def aggregates(self, kind: Kind[S]) -> Sequence[Held[S]]:
+        """All aggregates of a kind."""
+        return await self._read(self._store.aggregates, kind)
+
+    async def change(
+        self, kind: Kind[S], key: str, rule: Callable[[S], Sequence[Event]], actor: str = ""
+    ) -> Held[S]:
+        """Let a rule decide on an aggregate; see `application.aggregates.change`."""
+        change = Changing(kind, key, rule, self._ledger.clock.now_ms(), actor)
+        await self._submit(change.decide)
+        return change.after
+
     # Operation.
 
     async def rebuild(self) -> int:
@@ -205,11 +243,13 @@ class AsyncLedger:
     # How it stays off the event loop.
 
     async def _do(self, command: Command[R]) -> R:
-        decide = command.decide(self._ledger.clock.now_ms)
+        return command.reply(await self._submit(command.decide(self._ledger.clock.now_ms)))
+
+    async def _submit(self, decide: Decide) -> Committed:
         committed = await asyncio.wrap_future(self._store.enqueue(decide))
         if committed.delta and self._ledger.delivery.has_observers:
             self._wake_observers()
-        return command.reply(committed)
+        return committed
 
     def _wake_observers(self) -> None:
         if not (self._is_notifying or self._is_closed):  # Closing hands over what is left.

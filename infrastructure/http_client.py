@@ -158,7 +158,7 @@ class HttpClient:
             return failure(
                 FailureKind.TIMEOUT, f"the call took longer than {self._limits.call_timeout_s:g} s"
             )
-        except (*_BROKEN, *_TROUBLE) as trouble:
+        except _TROUBLE as trouble:
             return self._failure(trouble)
 
     async def _exchange(self, request: httpx.Request) -> Reply:
@@ -251,7 +251,7 @@ def _connect_failure(trouble: httpx.ConnectError) -> Failure:
 
 
 def tls_context() -> ssl.SSLContext:
-    """Trusts the usual authorities, and those of SSL_CERT_FILE or SSL_CERT_DIR."""
+    """Trusts the usual authorities, or those of SSL_CERT_FILE or SSL_CERT_DIR in their place."""
     return httpx.create_ssl_context()
 
 

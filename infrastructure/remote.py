@@ -1,5 +1,6 @@
 """Reads the activity that other hosts recorded, over their HTTP routes (SPEC section 11, WIRE)."""
 
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -10,7 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from application.ports import Clock
 from application.remote import AgentsPage, Failure, FailureKind, MessagesPage, Remote, failure
 from domain.ids import RemoteCursor, RoomId, SessionId
-from infrastructure.addresses import AddressPolicy, Resolve, is_loopback_host, resolve
+from infrastructure.addresses import AddressPolicy, Resolve, is_loopback_host, literal_address, resolve
 from infrastructure.http_client import DEFAULT_LIMITS, HttpClient, Limits, tls_context
 from infrastructure.remote_pages import NotAPage, read_agents, read_messages
 from infrastructure.retry_after import retry_after_s
@@ -93,6 +94,15 @@ class HttpRemoteActivity:
             return failure(FailureKind.PROTOCOL, str(error), reply.status)
 
 
+_HOST: Final = re.compile(rb"[A-Za-z0-9._-]+")
+_NO_URL: Final = "the remote's URL cannot be used; give http:// or https://, a host, perhaps a port"
+
+
+def _is_host(host: str) -> bool:
+    """Whether a host can be looked up; raises ValueError for a name of wrong length."""
+    return literal_address(host) is not None or _HOST.fullmatch(host.encode("idna")) is not None
+
+
 def base_url(url: str) -> str:
     """Where a remote's routes begin; raises BadRemote.
 
@@ -100,12 +110,11 @@ def base_url(url: str) -> str:
     """
     try:
         parts = urlsplit(url.strip())
-        is_usable = parts.port is None or parts.port > 0
+        is_usable = parts.port != 0 and _is_host(parts.hostname or "")
     except ValueError:
-        is_usable = False
-        parts = urlsplit("")
-    if not is_usable or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadRemote("the remote's URL cannot be used; it is http:// or https://, a host, perhaps a port")
+        raise BadRemote(_NO_URL) from None
+    if not (is_usable and parts.hostname and parts.scheme in ("http", "https")):
+        raise BadRemote(_NO_URL)
     if parts.username is not None or parts.password is not None:
         raise BadRemote("the remote's URL holds a name or a password; give a token instead")
     if parts.query or parts.fragment:

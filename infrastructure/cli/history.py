@@ -14,6 +14,7 @@ from domain.interaction import (
     InteractionSuperseded,
 )
 from domain.message import MessageAdded, MessageChanged, MessageExtended
+from domain.pull import EpochStarted, Pulled, PullEvent, Reappeared, RowParked, Vanished
 from domain.session import (
     ChildActive,
     ChildLinked,
@@ -111,8 +112,35 @@ def _words(event: SessionEvent) -> str:
             return _turn_words(event)
         case InteractionRequested() | InteractionAnswered() | InteractionSuperseded() | InteractionReopened():
             return _interaction_words(event)
+        case Pulled() | EpochStarted() | RowParked() | Vanished() | Reappeared():
+            return _pull_words(event)
         case _:
             return _session_words(event)
+
+
+_EPOCH_REASONS: Final = {
+    "announced": "it says so",
+    "empty": "nothing stands where it was read to",
+    "other_message": "another message stands where it was read to",
+}
+
+
+def _pull_words(event: PullEvent) -> str:
+    match event:
+        case Pulled():
+            return f"pulled from version {event.read_from} to {event.read_to} of its home"
+        case EpochStarted():
+            why = _EPOCH_REASONS.get(event.reason, event.reason)
+            return f"its home began anew ({why}): reading it from the start"
+        case RowParked():
+            reason = shown(str(event.content.get("reason", ""))) if event.content else ""
+            return f"passed a row of its home up to version {event.cursor} {reason}"
+        case Vanished():
+            return "its home no longer lists it"
+        case Reappeared():
+            return "its home lists it again"
+        case _:
+            assert_never(event)
 
 
 def _session_words(event: Any) -> str:

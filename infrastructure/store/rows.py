@@ -13,6 +13,7 @@ from domain.event import Content
 from domain.ids import MessageId, Position, RequestId, TurnId
 from domain.interaction import Interaction
 from domain.message import TEXT, Message, MessageAdded, MessageEvent, MessageExtended, Part, join_parts
+from domain.pull import Pull
 from domain.session import Purged, Session, TurnEnd
 from domain.turn import Turn
 from domain.work import Draft, added_text
@@ -54,9 +55,10 @@ _SESSION_COLUMNS: Final = _CLOCKS | {"room", "session", "own_version"}
 
 
 def session_state(packed: dict[str, Any], **columns: Any) -> Session:
-    """The session that `pack` packed, its one inner value included."""
-    end = packed.pop("lastEnd", None)
-    return unpack(Session, packed, **columns, **({"last_end": unpack(TurnEnd, end)} if end else {}))
+    """The session that `pack` packed, its inner values included."""
+    end, pull = packed.pop("lastEnd", None), packed.pop("pull", None)
+    inner = {"last_end": unpack(TurnEnd, end) if end else None, "pull": pull and unpack(Pull, pull)}
+    return unpack(Session, packed, **columns, **inner)
 
 
 def _clocks(session: Session) -> Row:

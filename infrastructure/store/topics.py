@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from domain.aggregate import Kind
+from domain.backoff import BACKOFF, Cleared, Delayed, Parked, Paused, Refused
+from domain.backoff import Resumed as LaneResumed
+from domain.breaker import BREAKER, BreakerClosed, BreakerOpened, ProbeFailed, ProbeStarted
 from domain.errors import UnknownTopic
 from domain.event import Event
 from domain.interaction import (
@@ -13,6 +16,7 @@ from domain.interaction import (
     InteractionSuperseded,
 )
 from domain.message import MessageAdded, MessageChanged, MessageExtended
+from domain.pull import EpochStarted, Pulled, Reappeared, RowParked, Vanished
 from domain.session import (
     ChildActive,
     ChildLinked,
@@ -32,6 +36,14 @@ from domain.session import (
     Timed,
     Titled,
     Unpinned,
+)
+from domain.tracked_room import (
+    ROOM,
+    RemoteChanged,
+    SessionHidden,
+    SessionUnhidden,
+    Tracked,
+    Untracked,
 )
 from domain.turn import (
     ProviderTurnReported,
@@ -62,6 +74,11 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ChildQuiet,
     RecordKept,
     Imported,
+    Pulled,
+    EpochStarted,
+    RowParked,
+    Vanished,
+    Reappeared,
     TurnStarted,
     TurnAdvanced,
     TurnSettled,
@@ -76,11 +93,26 @@ KINDS: Final[tuple[type[Event], ...]] = (
     InteractionAnswered,
     InteractionSuperseded,
     InteractionReopened,
+    Delayed,
+    Refused,
+    Parked,
+    Cleared,
+    Paused,
+    LaneResumed,
+    BreakerOpened,
+    ProbeStarted,
+    ProbeFailed,
+    BreakerClosed,
+    Tracked,
+    RemoteChanged,
+    Untracked,
+    SessionHidden,
+    SessionUnhidden,
 )
 
 TOPICS: Final[Mapping[str, type[Event]]] = {kind.TOPIC: kind for kind in KINDS}
 
-AGGREGATE_KINDS: Final[Mapping[str, Kind[Any]]] = {}
+AGGREGATE_KINDS: Final[Mapping[str, Kind[Any]]] = {kind.name: kind for kind in (BACKOFF, BREAKER, ROOM)}
 """The aggregates beside the sessions, by the name that their topics begin with."""
 
 Facts = dict[str, Any]

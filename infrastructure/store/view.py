@@ -11,6 +11,7 @@ from application.ports import CommandKey, Remembered
 from domain import jsontext
 from domain.aggregate import Held, Kind
 from domain.ids import Position, RoomId, SessionId, StreamId, session_stream
+from domain.pull import Pull
 from domain.session import Session, SessionEvent, TurnEnd, evolve
 from domain.work import Stored
 from infrastructure.store import aggregates
@@ -25,7 +26,7 @@ S = TypeVar("S")
 SNAPSHOT_MEANING: Final = 1
 """Raise it when a field of the state comes to mean something else; a field's coming or going shows itself."""
 SNAPSHOT_SCHEMA: Final = jsontext.digest(
-    [SNAPSHOT_MEANING, *(one.name for kind in (Session, TurnEnd) for one in fields(kind))]
+    [SNAPSHOT_MEANING, *(one.name for kind in (Session, TurnEnd, Pull) for one in fields(kind))]
 )
 """Which states a snapshot of this release holds; others are passed over."""
 

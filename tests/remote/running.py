@@ -31,7 +31,10 @@ class RunningRemote:
         return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start, again on the port it had, with all it was told before; what it was asked is forgotten."""
+        """Start, again on the port it had, with all it was told before.
+
+        It forgets what it was asked, and rules count from 1 again.
+        """
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.remote.server", "--port", str(self.port), *self._tls),

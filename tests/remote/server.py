@@ -190,7 +190,11 @@ async def serve(port: int, steps: list[Step], tls: list[str] | None) -> None:
     remote = Remote()
     for step in steps:
         remote.take(step)
-    listening = socket.create_server(("127.0.0.1", port))
+    # asyncio sends small pieces at once only on sockets that name their protocol.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
+    listening.listen()
     certificate, key = tls or (None, None)
     server = uvicorn.Server(
         uvicorn.Config(

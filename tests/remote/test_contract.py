@@ -389,7 +389,7 @@ FAULTS: dict[str, tuple[FailureKind, dict[str, Any]]] = {
     "cut_body": (FailureKind.TRANSPORT, {}),
     "garbage": (FailureKind.TRANSPORT, {}),
     "large": (FailureKind.TOO_LARGE, {"bytes": 9 * 2**20}),
-    "bomb": (FailureKind.TOO_LARGE, {"bytes": 200 * 2**20}),
+    "bomb": (FailureKind.TOO_LARGE, {"bytes": 64 * 2**20}),
     "silent": (FailureKind.TIMEOUT, {}),
     "stuck": (FailureKind.TIMEOUT, {}),
 }
@@ -467,6 +467,28 @@ def test_faults_come_by_number_of_call_and_by_route(asked: Asked) -> None:
     assert kinds == [MessagesPage, Failure, Failure, MessagesPage]
     assert isinstance(asked.agents(), AgentsPage)
     assert [call.route for call in asked.calls()] == ["messages"] * 4 + ["agents"]
+
+
+def test_faults_by_lot_are_the_same_in_every_run(asked: Asked) -> None:
+    asked.has(do="fill", sessions=1, messages=5)
+    asked.has(do="fail", what="status", status=502, share=0.3, seed=7)
+
+    lots = "".join("x" if isinstance(asked.messages(), Failure) else "." for _ in range(12))
+
+    assert lots == ".....x...x.."
+
+
+def test_a_row_may_spoil_every_page_that_would_hold_it(asked: Asked) -> None:
+    asked.has(do="fill", sessions=1, messages=20)
+    asked.has(do="fail", what="truncated", covers=5)
+
+    spoilt = [
+        (after, limit)
+        for after, limit in [(0, 4), (0, 5), (4, 1), (4, 20), (5, 20)]
+        if isinstance(asked.messages(after, limit), Failure)
+    ]
+
+    assert spoilt == [(0, 5), (4, 1), (4, 20)]
 
 
 def test_the_remote_remembers_what_it_was_asked(asked: Asked) -> None:

@@ -8,17 +8,21 @@ from typing import Any
 import pytest
 
 from application.ledger import Ledger
+from application.ports import StoredEvent
 from domain import jsontext
 from domain.delta import CommitDelta
 from infrastructure.store.codec import pack
 from infrastructure.store.sqlite_schema import APPLICATION_ID
 from infrastructure.store.tables import READ_MODELS
-from infrastructure.store.topics import KINDS
-from tests.data.stores.make import CHILD, GONE, IMPORTED, ROOM, ROOT, STORE_ID
+from infrastructure.store.topics import AGGREGATE_KINDS, KINDS
+from tests.data.stores.make import CHILD, GONE, HOST, IMPORTED, PULLED_ROOM, ROOM, ROOT, STORE_ID
 from tests.store.place import Place, in_file, log_of
 from tests.store.test_topics import DATA, GOLDEN
 
 RELEASES = ("0.1.0",)
+EVENTS = 79
+AGGREGATES = {"room": PULLED_ROOM, "backoff": PULLED_ROOM, "breaker": HOST}
+"""By kind, the aggregate of each that the file holds."""
 
 
 @pytest.fixture(params=RELEASES)
@@ -40,7 +44,13 @@ def test_a_kept_file_is_a_store_of_ours() -> None:
 def test_it_verifies(kept: Place) -> None:
     found = kept.ledger().verify()
     assert found.problems == ()
-    assert (found.streams, found.events, found.outbox) == (4, 62, 30)
+    assert (found.streams, found.events, found.outbox) == (7, EVENTS, 30)
+
+
+def beside_the_sessions(kept: Place) -> list[StoredEvent]:
+    """The events of the aggregates beside the sessions."""
+    store = kept.store()
+    return [event for name, key in AGGREGATES.items() for event in store.history(AGGREGATE_KINDS[name], key)]
 
 
 def test_its_sessions_are_there(kept: Place) -> None:
@@ -101,7 +111,8 @@ def test_every_event_is_read_whole_and_knows_its_place(kept: Place) -> None:
     """Nothing that is stored gets lost in today's shape."""
     ledger = kept.ledger()
     read = [event for session in (ROOT, CHILD, GONE, IMPORTED) for event in ledger.events(ROOM, session)]
-    assert sorted(event.position for event in read) == list(range(1, 63))
+    read += beside_the_sessions(kept)
+    assert sorted(event.position for event in read) == list(range(1, EVENTS + 1))
     assert {event.topic for event in read} == set(GOLDEN)
     by_position: dict[int, Any] = {event.position: event for event in read}
     kinds = {kind.TOPIC: kind for kind in KINDS}
@@ -135,7 +146,7 @@ def test_a_rebuild_gives_the_rows_that_stand(kept: Place) -> None:
             return [list(tables.rows(table)) for table in READ_MODELS]
 
     before = rows()
-    assert store.rebuild() == 62
+    assert store.rebuild() == EVENTS
     assert rows() == before
 
 
@@ -153,7 +164,7 @@ def test_it_goes_on(kept: Place) -> None:
     goes_on(ledger)
     found = ledger.verify()
     assert found.ok
-    assert found.events == 63
+    assert found.events == EVENTS + 1
 
 
 def test_its_commands_are_remembered(kept: Place) -> None:

@@ -25,7 +25,7 @@ GOLDEN = {
         1,
         "occurred_at=0 kind='' root_session='' root_turn='' parent_session='' parent_turn='' "
         "parent_tool_call='' origin='' user_id='' agent_target_id='' device_id='' provider='' "
-        "provider_session_id='' created_at forked_from_session='' forked_from_turn=''",
+        "provider_session_id='' created_at forked_from_session='' forked_from_turn='' home=''",
     ),
     "session.related": (
         1,
@@ -47,7 +47,7 @@ GOLDEN = {
     ),
     "session.status_reported": (
         1,
-        "occurred_at=0 lifecycle_status='' current_phase=''",
+        "occurred_at=0 lifecycle_status='' current_phase='' pulled=False",
     ),
     "session.resumed": (
         1,
@@ -97,10 +97,30 @@ GOLDEN = {
         1,
         "import_id digest read_from=0 read_to records=0 damaged=0 unknown=0 duplicates=0",
     ),
+    "session.pulled": (
+        1,
+        "epoch read_from read_to last='' newest_turn='' newest_sequence=0 remote_epoch=''",
+    ),
+    "session.epoch_started": (
+        1,
+        "epoch reason remote_epoch=''",
+    ),
+    "session.row_parked": (
+        1,
+        "epoch cursor digest",
+    ),
+    "session.vanished": (
+        1,
+        "",
+    ),
+    "session.reappeared": (
+        1,
+        "",
+    ),
     "session.turn_started": (
         1,
         "occurred_at=0 turn_id phase active=False origin='' started_at=0 after_message=0 "
-        "queued_turn_id='' queued_began=0",
+        "queued_turn_id='' queued_began=0 backfilled=False",
     ),
     "session.turn_advanced": (
         1,
@@ -160,6 +180,66 @@ GOLDEN = {
     "session.interaction_reopened": (
         1,
         "occurred_at=0 turn_id request_id root_session='' root_turn=''",
+    ),
+    "backoff.delayed": (
+        1,
+        "lane kind status=0 step_s retry_after_s=0.0 jitter_s=0.0 until",
+    ),
+    "backoff.refused": (
+        1,
+        "lane kind status=0 count",
+    ),
+    "backoff.parked": (
+        1,
+        "lane kind status=0 count next_probe",
+    ),
+    "backoff.cleared": (
+        1,
+        "lane by",
+    ),
+    "backoff.paused": (
+        1,
+        "lane=''",
+    ),
+    "backoff.resumed": (
+        1,
+        "lane=''",
+    ),
+    "breaker.opened": (
+        1,
+        "kind status=0 since step_s until",
+    ),
+    "breaker.probe_started": (
+        1,
+        "probe room until",
+    ),
+    "breaker.probe_failed": (
+        1,
+        "kind status=0 step_s until",
+    ),
+    "breaker.closed": (
+        1,
+        "by='probe' ramp_until",
+    ),
+    "room.tracked": (
+        1,
+        "url token_ref='' user_id='' allows_private=False",
+    ),
+    "room.remote_changed": (
+        1,
+        "url token_ref='' user_id='' allows_private=False",
+    ),
+    "room.untracked": (
+        1,
+        "",
+    ),
+    "room.session_hidden": (
+        1,
+        "session",
+    ),
+    "room.session_unhidden": (
+        1,
+        "session",
     ),
 }
 """By topic: today's shape and its fields. A default is left out of the stored facts, so it is part of the

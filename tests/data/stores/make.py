@@ -12,10 +12,16 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
+from application.aggregates import change
 from application.ledger import Ledger
 from application.ports import Decision, Loader
+from domain import backoff, breaker, tracked_room
+from domain.backoff import BACKOFF, LIST_LANE, Trouble, messages_lane
+from domain.backoff_policy import SERVICE_POLICY
+from domain.breaker import BREAKER, SERVICE_BREAKER
 from domain.ids import RoomId, SessionId
 from domain.session import Imported, RecordKept
+from domain.tracked_room import ROOM as PULLED
 from domain.work import Source, Work
 from infrastructure.store.sqlite import SQLiteDatabase
 from tests.store.place import START_MS, Place
@@ -26,6 +32,8 @@ ROOT = "root"
 CHILD = "child"
 GONE = "gone"
 IMPORTED = "imported"
+PULLED_ROOM = RoomId("harbour")
+HOST = "far.example:443"
 MINUTE_MS = 60_000
 
 
@@ -172,6 +180,37 @@ def tell_imported(teller: Teller) -> None:
     teller.ledger.store.submit(decide)
 
 
+def tell_pulled(teller: Teller) -> None:
+    """A room that is pulled from a host, which fails, refuses, and comes back."""
+    store, lane = teller.ledger.store, messages_lane(SessionId(ROOT))
+    down = Trouble("status", True, "the remote answered 503", 503, 20.0)
+    gone = Trouble("status", False, "the remote answered 404", 404)
+
+    def tell(kind: Any, key: str, rule: Any, *given: Any, **more: Any) -> None:
+        teller.place.clock.now += MINUTE_MS
+        change(store, kind, key, lambda state: rule(state, *given, **more), teller.place.clock.now, "mira")
+
+    def now() -> int:
+        return teller.place.clock.now + MINUTE_MS
+
+    tell(PULLED, PULLED_ROOM, tracked_room.track, "https://far.example", token_ref="FAR", user_id="mira")
+    tell(PULLED, PULLED_ROOM, tracked_room.track, "https://far.example/x", allows_private=True)
+    tell(PULLED, PULLED_ROOM, tracked_room.hide, SessionId(CHILD))
+    tell(PULLED, PULLED_ROOM, tracked_room.unhide, SessionId(CHILD))
+    tell(BACKOFF, PULLED_ROOM, backoff.fail, LIST_LANE, down, SERVICE_POLICY, now(), seed="chart")
+    for _ in range(3):
+        tell(BACKOFF, PULLED_ROOM, backoff.fail, lane, gone, SERVICE_POLICY, now())
+    tell(BACKOFF, PULLED_ROOM, backoff.pause)
+    tell(BACKOFF, PULLED_ROOM, backoff.resume)
+    tell(BREAKER, HOST, breaker.open_breaker, now(), down, SERVICE_BREAKER, now(), seed="chart")
+    tell(BREAKER, HOST, breaker.claim_probe, PULLED_ROOM, SERVICE_BREAKER, now())
+    tell(BREAKER, HOST, breaker.probe_failed, 1, down, SERVICE_BREAKER, now(), seed="chart")
+    tell(BREAKER, HOST, breaker.claim_probe, PULLED_ROOM, SERVICE_BREAKER, now())
+    tell(BREAKER, HOST, breaker.probe_answered, 2, SERVICE_BREAKER, now())
+    tell(BACKOFF, PULLED_ROOM, backoff.host_recovered, 0)
+    tell(PULLED, PULLED_ROOM, tracked_room.untrack)
+
+
 def make(path: Path) -> None:
     """Tell the story into a new file."""
     with patch("infrastructure.store.sqlite.uuid4", return_value=STORE_ID):
@@ -179,7 +218,7 @@ def make(path: Path) -> None:
         ledger = place.ledger()
     teller = Teller(place, ledger)
     ledger.subscribe(lambda _: None, "listener", after=0)
-    for tell in (tell_root, tell_gone, tell_imported):
+    for tell in (tell_root, tell_gone, tell_imported, tell_pulled):
         tell(teller)
     assert ledger.verify().ok
     place.close()

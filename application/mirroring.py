@@ -1,0 +1,371 @@
+"""Takes what a remote shows of a session into the record: what lives there is shown here as it is there.
+
+One call is one commit. What is known already makes no event, so that the same list or page again stores
+nothing. (SPEC P2, P4-P8)
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from application.ports import Loader
+from application.remote import BadRow, MessagesPage, RemoteMessage, RemoteSession
+from domain import jsontext, session_rules, tree_rules, turn_rules
+from domain.errors import Rejected
+from domain.ids import MessageId, RemoteCursor, SessionId, TurnId, named_id
+from domain.message_rules import report_message
+from domain.pull import EpochStarted, Pull, Pulled, Reappeared, RowParked, Vanished
+from domain.reports import MessageUpdate, SessionState, StateReport, TurnReport
+from domain.session import Resumed, StatusReported
+from domain.turn import Turn, TurnStarted
+from domain.turn_ends import settle
+from domain.vocabulary import TURNLESS_KINDS, Phase, display_of, lifecycle_end, phase_of
+from domain.work import Draft, Source, Work
+
+RAW_BYTES_MAX: Final = 65_536
+"""How much of a row that cannot be taken in is kept."""
+BUSY: Final = ("working", "waiting")
+"""The display statuses of a session that has a live turn."""
+
+
+class Took(StrEnum):
+    """What became of a page."""
+
+    ALL = "all"
+    """It is stored, as far as it was news."""
+    STALE = "stale"
+    """Another process has read on meanwhile: read again from where that one got to."""
+    EPOCH = "epoch"
+    """The remote began anew: read again from the start."""
+    REFUSED = "refused"
+    """The session is deleted here, or its root is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of messages, and the cursor it was asked for with."""
+
+    cursor: RemoteCursor
+    """Up to where the session had been read."""
+    after: RemoteCursor
+    """Behind which version the rows were asked for."""
+    read: MessagesPage
+    passed: RemoteCursor | None = None
+    """Where the last row ends, when that is bad and its version had to be found out by trying."""
+
+
+@dataclass
+class _Rows:
+    """A page's rows sorted into those to take in and those to park."""
+
+    good: list[RemoteMessage] = field(default_factory=list)
+    bad: list[tuple[RemoteCursor, BadRow]] = field(default_factory=list)
+    end: RemoteCursor = RemoteCursor(0)
+    last: MessageId = MessageId("")
+
+
+def mirror(
+    session: SessionId, shown: RemoteSession, home: str, page: Page | None
+) -> Callable[[Work, Loader], Mapping[str, Any]]:
+    """The rule that takes in a session as its home lists it, and a page of its messages if there is one.
+
+    Answers `took` (see Took), the `cursor` it has read to, and how many rows were `parked`.
+    """
+
+    def rule(work: Work, _: Loader) -> Mapping[str, Any]:
+        work.source = Source("pull")
+        refused: dict[str, str] = {}
+        while True:
+            attempt = Work(work.room, work.now, work.load, work.actor, work.source)
+            try:
+                answer = _take_in(attempt.session(session), shown, home, page, refused)
+            except Rejected as error:
+                if error.part != "message" or error.id in refused:
+                    raise
+                refused[error.id] = error.detail
+                continue
+            work.decided, work.drafts, work.links = attempt.decided, attempt.drafts, attempt.links
+            return answer
+
+    return rule
+
+
+def note_absence(session: SessionId) -> Callable[[Work, Loader], Mapping[str, Any]]:
+    """The rule that marks a session as vanished from its home (SPEC P7)."""
+
+    def rule(work: Work, _: Loader) -> Mapping[str, Any]:
+        draft = work.session(session)
+        if draft.state.pull and not draft.state.pull.vanished and not draft.state.is_deleted:
+            work.source = Source("pull")
+            draft.add(Vanished())
+        return {}
+
+    return rule
+
+
+def _take_in(
+    draft: Draft, shown: RemoteSession, home: str, page: Page | None, refused: Mapping[str, str]
+) -> Mapping[str, Any]:
+    pull = draft.state.pull or Pull()
+    if page and page.cursor != pull.cursor:
+        return _answer(Took.STALE, pull)
+    if draft.state.is_deleted or not _take_session(draft, shown, home):
+        return _answer(Took.REFUSED, pull)
+    if page and (reason := _new_epoch(pull, page)):
+        draft.add(EpochStarted(epoch=pull.epoch + 1, reason=reason, remote_epoch=page.read.epoch))
+        return _answer(Took.EPOCH, draft.state.pull or Pull())
+    parked = _take_page(draft, page, refused) if page else 0
+    if page is None or not page.read.has_more:
+        _show_life(draft, shown)
+    tree_rules.finish(draft.work)
+    return _answer(Took.ALL, draft.state.pull or pull, parked)
+
+
+def _answer(took: Took, pull: Pull, parked: int = 0) -> Mapping[str, Any]:
+    return {"took": took.value, "cursor": pull.cursor, "parked": parked}
+
+
+# The session itself.
+
+
+def _take_session(draft: Draft, shown: RemoteSession, home: str) -> bool:
+    """Take in the session's own part; False when it may not be here (SPEC S8, S9).
+
+    What lives elsewhere is shown as it is there. Of a session that was reported here, a pull fills only what
+    is blank, unless it is newer (SPEC P6).
+    """
+    is_new = not draft.state.opened
+    lives_elsewhere = is_new or bool(draft.state.home)
+    report = StateReport(
+        room_id=draft.work.room,
+        agent_session_id=draft.state.session,
+        session_origin=shown.origin if is_new or lives_elsewhere else "",
+        user_id=shown.user_id,
+        state=SessionState(
+            **_relations(draft, shown),
+            agent_target_id=shown.agent_target_id,
+            device_id=shown.device_id,
+            provider=shown.provider,
+            provider_session_id=shown.provider_session_id,
+            cwd=shown.cwd,
+            title=shown.title,
+            started_at_unix_ms=shown.started_at_unix_ms,
+            ended_at_unix_ms=shown.ended_at_unix_ms,
+            occurred_at_unix_ms=0 if lives_elsewhere else max(1, shown.updated_at_unix_ms - 1),
+        ),
+    )
+    if is_new:
+        root = SessionId(report.state.root_agent_session_id)
+        if root and draft.work.session(root).state.is_deleted:
+            return False
+        session_rules.open_session(draft, home=home, origin=shown.origin, created_at=shown.created_at_unix_ms)
+    if not session_rules.report_state(draft, report).accepted:
+        return False
+    if draft.state.pull and draft.state.pull.vanished:
+        draft.add(Reappeared())
+    _take_status(draft, shown)
+    return True
+
+
+def _relations(draft: Draft, shown: RemoteSession) -> dict[str, Any]:
+    """The relations the remote tells, if they can be true; they are optional on the wire."""
+    given = {
+        "kind": shown.kind,
+        "root_agent_session_id": shown.root_agent_session_id,
+        "root_turn_id": shown.root_turn_id,
+        "parent_agent_session_id": shown.parent_agent_session_id,
+        "parent_turn_id": shown.parent_turn_id,
+        "parent_tool_call_id": shown.parent_tool_call_id,
+    }
+    session, root, parent = draft.state.session, shown.root_agent_session_id, shown.parent_agent_session_id
+    if shown.kind == "child" and root and parent and session not in (root, parent):
+        return given
+    return {"kind": "root"} if shown.kind == "root" and not (root or parent) else {}
+
+
+def _take_status(draft: Draft, shown: RemoteSession) -> None:
+    """Status and phase as the remote shows them, unless a report told them here and is as new (SPEC P6)."""
+    state = draft.state
+    was_told_here = (state.lifecycle_status or state.current_phase) and not state.status_pulled
+    if was_told_here and shown.updated_at_unix_ms <= state.last_event_at:
+        return
+    news: dict[str, Any] = {
+        name: told
+        for name, told in (
+            ("lifecycle_status", shown.lifecycle_status),
+            ("current_phase", shown.turn_phase),
+        )
+        if told and told != getattr(state, name)
+    }
+    if not news:
+        return
+    if state.has_ended and lifecycle_end(shown.lifecycle_status) is None:
+        draft.add(Resumed())
+    draft.add(StatusReported(pulled=True, **news))
+
+
+# A page of messages.
+
+
+def _new_epoch(pull: Pull, page: Page) -> str:
+    """Why the remote's versions no longer mean what they did; blank when they do (SPEC P8)."""
+    read = page.read
+    if read.epoch and pull.remote_epoch and read.epoch != pull.remote_epoch:
+        return "announced"
+    if page.after >= pull.cursor:
+        return ""
+    if not read.rows:
+        return "empty"
+    first = read.rows[0]
+    if isinstance(first, RemoteMessage) and first.version == pull.cursor and pull.last:
+        return "" if first.message_id == pull.last else "other_message"
+    return ""
+
+
+def _take_page(draft: Draft, page: Page, refused: Mapping[str, str]) -> int:
+    """Take in a page's rows and say how far that is; how many were parked for the first time."""
+    pull = draft.state.pull or Pull()
+    rows = _sorted(pull, page, refused)
+    touched: dict[TurnId, int] = {}
+    newest = (pull.newest_sequence, pull.newest_turn)
+    for row in rows.good:
+        turn = _take_message(draft, row)
+        if turn:
+            touched[turn] = max(touched.get(turn, 0), row.completed_at_unix_ms, row.occurred_at_unix_ms)
+            newest = max(newest, (row.sequence or draft.state.sequence, turn))
+    for turn, at in touched.items():
+        _end_backfilled(draft, turn, at)
+    parked = sum(_park(draft, pull, cursor, row) for cursor, row in rows.bad)
+    if rows.end > pull.cursor:
+        draft.add(
+            Pulled(
+                epoch=pull.epoch,
+                read_from=pull.cursor,
+                read_to=rows.end,
+                last=rows.last,
+                newest_turn=newest[1],
+                newest_sequence=newest[0],
+                remote_epoch=page.read.epoch or pull.remote_epoch,
+            )
+        )
+    return parked
+
+
+def _sorted(pull: Pull, page: Page, refused: Mapping[str, str]) -> _Rows:
+    """Rows above where the page was asked from, in their order, and where each bad one ends.
+
+    A bad row whose version cannot be read ends before the next good one.
+    """
+    found = _Rows(end=pull.cursor, last=pull.last)
+    for index, row in enumerate(page.read.rows):
+        if isinstance(row, RemoteMessage) and row.message_id not in refused:
+            if row.version > page.after:
+                found.good.append(row)
+                found.end, found.last = RemoteCursor(row.version), MessageId(row.message_id)
+            continue
+        bad = row if isinstance(row, BadRow) else _refused(index, row, refused[row.message_id])
+        end = bad.version or _before_the_next(page, index) or page.passed
+        if end and end > page.after:
+            found.bad.append((RemoteCursor(end), bad))
+            if end > found.end:
+                found.end, found.last = RemoteCursor(end), MessageId("")
+    return found
+
+
+def _before_the_next(page: Page, index: int) -> int | None:
+    known = (row.version for row in page.read.rows[index + 1 :] if row.version)
+    following = next(known, None)
+    return None if following is None else following - 1
+
+
+def _refused(index: int, row: RemoteMessage, reason: str) -> BadRow:
+    """A row that can be read and breaks a rule here."""
+    raw = jsontext.to_bytes({"messageId": row.message_id, "kind": row.kind, "payload": row.payload})
+    return BadRow(index, raw, reason, row.version)
+
+
+def _park(draft: Draft, pull: Pull, cursor: RemoteCursor, row: BadRow) -> bool:
+    """Keep a row that cannot be taken in; False when it has been before (SPEC P4)."""
+    raw = row.raw[:RAW_BYTES_MAX].decode("utf-8", "surrogateescape")
+    digest = jsontext.digest([raw, len(row.raw)])
+    if digest in pull.parked:
+        return False
+    content = {"reason": row.reason, "raw": raw}
+    draft.add(RowParked(epoch=pull.epoch, cursor=cursor, digest=digest, content=content))
+    return True
+
+
+def _take_message(draft: Draft, row: RemoteMessage) -> TurnId:
+    """Take in one message with the turn it names; that turn, blank for none."""
+    turn = TurnId("") if row.kind in TURNLESS_KINDS else TurnId(row.turn_id) or _turn_for(draft)
+    if turn and draft.turn(turn) is None:
+        began = row.started_at_unix_ms or row.occurred_at_unix_ms or row.created_at_unix_ms or draft.now
+        after = draft.state.message_version
+        draft.add(
+            TurnStarted(turn_id=turn, phase="running", started_at=began, after_message=after, backfilled=True)
+        )
+    update = MessageUpdate(
+        message_id=row.message_id,
+        turn_id=turn,
+        role=row.role,
+        kind=row.kind,
+        status=row.status,
+        semantics=row.semantics,
+        payload=row.payload,
+        occurred_at_unix_ms=row.occurred_at_unix_ms,
+        started_at_unix_ms=row.started_at_unix_ms,
+        completed_at_unix_ms=row.completed_at_unix_ms,
+    )
+    report_message(draft, update, sequence=row.sequence, mirrors=bool(draft.state.home))
+    return turn
+
+
+def _turn_for(draft: Draft) -> TurnId:
+    """The turn of a message that names none: every kind but two has one (SPEC M4)."""
+    return TurnId(named_id("pulled_turn", draft.work.room, draft.state.session))
+
+
+# Turns, of which the remote's routes tell little.
+
+
+def _end_backfilled(draft: Draft, turn_id: TurnId, at: int) -> None:
+    """End a turn that only its messages have told of, provisionally; again when its last word is another."""
+    turn = draft.turn(turn_id)
+    if turn is None or not turn.backfilled or turn.is_final or turn_id == draft.state.active_turn:
+        return
+    last = draft.last_assistant_text(turn_id)
+    if turn.is_settled and turn.final_message_id == (last.message_id if last else None):
+        return
+    _settle(draft, turn, at)
+
+
+def _settle(draft: Draft, turn: Turn, at: int) -> None:
+    settled_at = max(at, turn.settled_at, turn.started_at)
+    settle(draft, turn.turn_id, "completed", settled_at, "pulled", provisional=True)
+
+
+def _show_life(draft: Draft, shown: RemoteSession) -> None:
+    """Let the newest turn live while the remote shows the session at work, and end when it does not.
+
+    A turn that was reported here is left to its reports (SPEC P6).
+    """
+    newest = draft.state.pull.newest_turn if draft.state.pull else TurnId("")
+    live = draft.turn(draft.state.active_turn) if draft.state.active_turn else None
+    phase = _live_phase(shown)
+    if live and live.backfilled and (phase is None or live.turn_id != newest):
+        _settle(draft, live, 0)
+    turn = draft.turn(newest) if newest else None
+    if phase and turn and turn.backfilled and not turn.is_final:
+        turn_rules.report_turn(draft, TurnReport(turn_id=newest, phase=phase), 0)
+
+
+def _live_phase(shown: RemoteSession) -> Phase | None:
+    """The phase of the turn the remote is at; None when it is at none."""
+    status = display_of(shown.status)
+    if status not in BUSY:
+        return None
+    known = phase_of(shown.turn_phase)
+    if known and known[0] != "settled":
+        return known[0]
+    return "waiting" if status == "waiting" else "running"

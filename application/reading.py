@@ -1,0 +1,175 @@
+"""Reads one session at its home, page by page, until it has all of it or something is in the way.
+
+Whatever goes wrong, what was read before it is stored, and the next round goes on behind it (SPEC P2, P4).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from application.commands import Rule
+from application.mirroring import Page, Took, mirror
+from application.ports import Committed
+from application.remote import (
+    BadRow,
+    Failure,
+    FailureKind,
+    MessagesPage,
+    Remote,
+    RemoteActivity,
+    RemoteSession,
+    failure,
+)
+from domain.errors import Rejected
+from domain.ids import RemoteCursor, RoomId, SessionId
+from domain.pull import Pull
+from domain.session import Session
+
+PAGE_ROWS: Final = 20
+"""Messages asked for at a time (SPEC P1)."""
+PAGES_MAX: Final = 10
+"""Pages of a session in one round (SPEC P1)."""
+CALLS_MAX: Final = 100
+"""Calls for a session in one round, bisecting and probing included; the next round goes on."""
+
+
+class Record(Protocol):
+    """The ledger, as far as pulls use it. No call blocks."""
+
+    async def run(self, room: RoomId, rule: Rule) -> Committed:
+        """Decide and store; raises Rejected and StoreError."""
+
+    async def state(self, room: RoomId, session: SessionId) -> Session | None:
+        """A session as the read model has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How far a session was read in one round."""
+
+    complete: bool = False
+    """Nothing was left to read, and nothing went wrong."""
+    pages: int = 0
+    """Pages that were stored or brought nothing new."""
+    events: int = 0
+    failure: Failure | None = None
+    calls: int = 0
+
+
+class SessionReader:
+    """Reads one session in one round."""
+
+    def __init__(
+        self,
+        record: Record,
+        activity: RemoteActivity,
+        remote: Remote,
+        room: RoomId,
+        shown: RemoteSession,
+        home: str,
+    ) -> None:
+        self._record = record
+        self._activity = activity
+        self._remote = remote
+        self._room = room
+        self._shown = shown
+        self._home = home
+        self._session = SessionId(shown.id)
+        self._reading = Reading()
+
+    async def read(self) -> Reading:
+        """Read until the remote has no more, or PAGES_MAX pages, or a failure."""
+        pull = await self._pull()
+        limit, after = PAGE_ROWS, pull.after
+        while self._reading.pages < PAGES_MAX and self._reading.calls < CALLS_MAX:
+            # Fewer than a page are wanted above the cursor, at which a row may come again.
+            again = int(after < pull.cursor and limit < PAGE_ROWS)
+            read = await self._call(after, limit + again)
+            if isinstance(read, Failure):
+                if read.kind is not FailureKind.TOO_LARGE:
+                    return replace(self._reading, failure=read)
+                if limit > 1:
+                    limit //= 2
+                    continue
+                read = _of_one_bad_row(read)
+            taken = await self._take(Page(pull.cursor, after, read))
+            if isinstance(taken, Failure):
+                return replace(self._reading, failure=taken)
+            if taken.epoch == pull.epoch and not read.has_more:
+                return replace(self._reading, complete=True)
+            if taken.epoch == pull.epoch and taken.cursor == pull.cursor:
+                if after == pull.cursor:
+                    reason = "the remote says that there is more, and sends none of it"
+                    return replace(self._reading, failure=failure(FailureKind.PROTOCOL, reason))
+                after = pull.cursor  # The row at the cursor filled the page.
+            else:
+                after = taken.after
+            pull, limit = taken, min(limit * 2, PAGE_ROWS)
+        return self._reading
+
+    async def _pull(self) -> Pull:
+        state = await self._record.state(self._room, self._session)
+        return (state.pull if state else None) or Pull()
+
+    async def _call(self, after: RemoteCursor, limit: int) -> MessagesPage | Failure:
+        self._reading = replace(self._reading, calls=self._reading.calls + 1)
+        return await self._activity.list_messages(self._remote, self._room, self._session, after, limit)
+
+    async def _take(self, page: Page) -> Pull | Failure:
+        """Store a page; where the pull stands then."""
+        rows = page.read.rows
+        if rows and isinstance(last := rows[-1], BadRow) and last.version is None:
+            found = await self._behind_bad(page)
+            if isinstance(found, Failure):
+                return found
+            page = replace(page, passed=found)
+        try:
+            rule = mirror(self._session, self._shown, self._home, page)
+            committed = await self._record.run(self._room, rule)
+        except Rejected as error:
+            return failure(FailureKind.PROTOCOL, f"the remote shows what cannot be: {error}")
+        took = committed.answer["took"]
+        events = self._reading.events + committed.events
+        if took in (Took.ALL, Took.EPOCH):
+            self._reading = replace(self._reading, pages=self._reading.pages + 1, events=events)
+        if took == Took.REFUSED:
+            return failure(FailureKind.CANCELED, "the session was deleted here meanwhile")
+        return await self._pull()
+
+    async def _behind_bad(self, page: Page) -> RemoteCursor | Failure:
+        """Where the bad row at the end of a page ends, by trying (SPEC P4).
+
+        Steps of 1, 2, 4 … find an answer without it; halving the last step finds the first such place, so
+        that no good row behind it is skipped.
+        """
+        low = max([page.after, *(row.version for row in page.read.rows[:-1] if row.version)])
+        latest = max(page.read.latest_version, low + 1)
+        step, high = 1, 0
+        while not high and self._reading.calls < CALLS_MAX:
+            tried = min(low + step, latest)
+            found = await self._starts_bad(RemoteCursor(tried))
+            if isinstance(found, Failure):
+                return found
+            if not found or tried == latest:
+                high = tried
+            else:
+                low, step = tried, step * 2
+        while high - low > 1 and self._reading.calls < CALLS_MAX:
+            middle = (low + high) // 2
+            found = await self._starts_bad(RemoteCursor(middle))
+            if isinstance(found, Failure):
+                return found
+            low, high = (middle, high) if found else (low, middle)
+        return RemoteCursor(high or low)
+
+    async def _starts_bad(self, after: RemoteCursor) -> bool | Failure:
+        """Whether the first row behind a version is one that cannot be read."""
+        page = await self._call(after, 1)
+        if isinstance(page, Failure):
+            return True if page.kind is FailureKind.TOO_LARGE else page
+        return bool(page.rows) and isinstance(page.rows[0], BadRow) and page.rows[0].version is None
+
+
+def _of_one_bad_row(found: Failure) -> MessagesPage:
+    """The page of a single row that is too large to be read."""
+    row = BadRow(0, found.reason.encode(), found.reason)
+    return MessagesPage((row,), latest_version=0, has_more=True)
