@@ -25,6 +25,7 @@ from infrastructure.addresses import (
     resolve,
 )
 from infrastructure.bodies import ENCODINGS, BadEncoding, BodyTooLarge, read_body
+from infrastructure.kept_connections import KeptConnections
 
 BODY_BYTES_MAX: Final = 8 * 2**20
 """The most that is read of a reply, unpacked (SPEC section 10)."""
@@ -79,9 +80,11 @@ class HttpClient:
         *,
         tls: ssl.SSLContext | None = None,
         resolve: Resolve = resolve,
+        one_host: bool = False,
     ) -> None:
+        """`one_host` says that all calls go to the same one; its connections are all kept."""
         self._limits = limits
-        self._transport = _CheckedTransport(policy, limits, tls or tls_context(), resolve)
+        self._transport = _CheckedTransport(policy, limits, tls or tls_context(), resolve, one_host=one_host)
         self._client = httpx.AsyncClient(
             transport=self._transport,
             timeout=httpx.Timeout(limits.read_timeout_s, connect=limits.connect_timeout_s),
@@ -262,15 +265,21 @@ class _CheckedTransport(httpx.AsyncHTTPTransport):
     of one address share no connection.
     """
 
-    def __init__(self, policy: AddressPolicy, limits: Limits, tls: ssl.SSLContext, resolve: Resolve) -> None:
+    def __init__(
+        self, policy: AddressPolicy, limits: Limits, tls: ssl.SSLContext, resolve: Resolve, *, one_host: bool
+    ) -> None:
         super().__init__(verify=tls, trust_env=False)
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=limits.connections_max,
-            max_keepalive_connections=limits.idle_connections_max,
-            keepalive_expiry=limits.idle_timeout_s,
-            network_backend=_CheckedBackend(policy, resolve),
-        )
+        backend = _CheckedBackend(policy, resolve)
+        if one_host:
+            self._pool = KeptConnections(tls, limits.connections_max, limits.idle_timeout_s, backend)
+        else:
+            self._pool = httpcore.AsyncConnectionPool(
+                ssl_context=tls,
+                max_connections=limits.connections_max,
+                max_keepalive_connections=limits.idle_connections_max,
+                keepalive_expiry=limits.idle_timeout_s,
+                network_backend=backend,
+            )
 
 
 class _CheckedBackend(httpcore.AsyncNetworkBackend):

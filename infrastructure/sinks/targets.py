@@ -64,7 +64,7 @@ def open_sink(kind: str, target: str, secret_ref: str, around: Surroundings) -> 
             from infrastructure.http_client import HttpClient
             from infrastructure.sinks.webhook import LIMITS, WebhookSink
 
-            client = HttpClient(around.addresses, LIMITS)
+            client = HttpClient(around.addresses, LIMITS, one_host=True)
             return WebhookSink(parts.geturl(), client, around.secrets, secret_ref, around.clock)
         case "jetstream":
             from infrastructure.sinks.jetstream import JetStreamSink, NatsMissing

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 from tests.benchmarks import (
+    destinations,
     folder,
     following,
     long_session,
@@ -22,6 +23,7 @@ BENCHMARKS = {
     "long_session": long_session.run,
     "transcripts": transcripts.run,
     "folder": folder.run,
+    "destinations": destinations.run,
     "startup": startup.run,
 }
 

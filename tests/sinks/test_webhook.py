@@ -60,7 +60,7 @@ async def sink_to(
     limits: object = LIMITS,
 ) -> AsyncIterator[WebhookSink]:
     assert isinstance(limits, type(LIMITS))
-    client = HttpClient(policy, limits, resolve=resolve)
+    client = HttpClient(policy, limits, resolve=resolve, one_host=True)
     sink = WebhookSink(url, client, secrets, "sub", clock or SystemClock())
     try:
         yield sink
@@ -234,6 +234,23 @@ def test_requests_share_a_connection_and_rooms_run_side_by_side(
     assert all(receipt.trouble is None for receipt in asyncio.run(run()))
     connections = [one.connection for one in endpoint.posted()]
     assert connections[0] == connections[1] == connections[2] != connections[3]
+
+
+def test_an_endpoint_has_no_more_connections_than_it_may(endpoint: Receiving, secrets: StoredSecrets) -> None:
+    """Whatever becomes of a request, the next one has its connection or another."""
+    endpoint.answer({"what": "held"}, {"status": 500}, {"what": "cut"})
+
+    async def run() -> list[Receipt]:
+        async with sink_to(endpoint.url, secrets, limits=replace(LIMITS, connections_max=1)) as sink:
+            sending = [asyncio.create_task(sink.send(parcel(at, f"room-{at}"))) for at in range(4)]
+            await asyncio.to_thread(endpoint.posted, 1)
+            await asyncio.to_thread(endpoint.release)
+            return await asyncio.gather(*sending)
+
+    receipts = asyncio.run(run())
+
+    assert [one.status for one in receipts] == [204, 500, 0, 204]
+    assert [one.connection for one in endpoint.posted()][1] == endpoint.posted()[0].connection
 
 
 def test_cookies_of_an_endpoint_are_not_sent_back(endpoint: Receiving, secrets: StoredSecrets) -> None:
