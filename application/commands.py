@@ -37,7 +37,9 @@ class Command(Generic[R]):
 
     def reply(self, committed: Committed) -> R:
         """What the caller is told."""
-        return self.answers.model_validate({**committed.answer, "delta": committed.delta})
+        return self.answers.model_validate(
+            {**committed.answer, "delta": committed.delta, "replayed": committed.repeats}
+        )
 
 
 def decision(

@@ -103,6 +103,8 @@ class Committed:
     delta: CommittedDelta | None = None
     events: int = 0
     """How many events it stored."""
+    repeats: bool = False
+    """Whether it is the answer that the same command was given before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,16 @@ class OutboxEntry:
 
     committed: CommittedDelta
     pending: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What there is for somebody who follows the commits."""
+
+    kept_behind: Position
+    """Every delta behind this position is kept; of those up to it some were removed."""
+    end: Position
+    """The last position that was given to an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +253,9 @@ class Store(Protocol):
         """Every delta, in commit order, from the position behind `after`."""
 
     def delta(self, transaction: TransactionId) -> CommittedDelta | None: ...
+
+    def extent(self) -> Extent:
+        """Which deltas `deltas` can give."""
 
     def watch(self) -> "Watch":
         """Something to wait with for what is committed from now on, by any process."""

@@ -46,6 +46,8 @@ class Reply(View):
     """Blank when the command made no news."""
     outcomes: tuple[OutcomeView, ...] = ()
     delta: CommittedDelta | None = Field(default=None, exclude=True)
+    replayed: bool = Field(default=False, exclude=True)
+    """Whether it was given before, to the command with the same id."""
 
     @property
     def applied(self) -> bool:

@@ -6,16 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from application import commands
+from application import access, commands
+from application.access import Token
 from application.aggregates import Changing
 from application.commands import Command, R, Rule, decision
 from application.ledger import Ledger
-from application.ports import Committed, Decide, Observer, OutboxEntry, StoredEvent, Verification
+from application.ports import Committed, Decide, Extent, Observer, OutboxEntry, StoredEvent, Verification
+from application.status import StatusView, status_of
 from application.views import MessagePage, MessageReply, Reply, SessionSummary, SessionView, StateReply
 from domain.aggregate import Held, Kind
 from domain.delta import CommittedDelta
 from domain.event import Event
-from domain.ids import RoomId, SessionId
+from domain.ids import Position, RoomId, SessionId
 from domain.reports import MessageReport, StateReport
 from domain.session import Session
 from infrastructure.store.event_store import EventStore
@@ -157,6 +159,14 @@ class AsyncLedger:
         """See `Ledger.deltas`."""
         return self._pages(self._ledger.deltas(after))
 
+    async def deltas_page(self, after: int, limit: int) -> Sequence[CommittedDelta]:
+        """The next deltas behind a position; fewer than the limit when there are no more."""
+        return await self._read(self._store.deltas_page, Position(after), limit)
+
+    async def extent(self) -> Extent:
+        """See `Store.extent`."""
+        return await self._read(self._store.extent)
+
     async def follow(self, after: int = 0) -> AsyncIterator[CommittedDelta]:
         """See `Ledger.follow`; cancel the task that iterates to stop."""
         following = await self._read(self._ledger.follow, after)
@@ -170,6 +180,20 @@ class AsyncLedger:
             following.stop()
             thread.submit(following.close)
             thread.shutdown(wait=False)
+
+    async def status(self) -> StatusView:
+        """How everything is at a glance."""
+        return await self._read(status_of, self._ledger)
+
+    # Access.
+
+    async def token(self, text: str) -> Token | None:
+        """The token that somebody shows, if it is good."""
+        return await self._read(access.find, self._store.tokens, text)
+
+    async def tokens(self) -> Sequence[Token]:
+        """Every token, revoked ones too."""
+        return await self._read(self._store.tokens.all)
 
     # Deliveries.
 
@@ -222,6 +246,14 @@ class AsyncLedger:
     async def rebuild(self) -> int:
         """See `Ledger.rebuild`."""
         return await self._read(self._ledger.rebuild)
+
+    async def check_write(self) -> None:
+        """Take the lock that every commit takes, and give it back; raises StoreError."""
+        await self._read(self._store.check_write)
+
+    async def schemas(self) -> tuple[int, int]:
+        """How the store's tables are now, and how this release has them."""
+        return await self._read(self._store.schemas)
 
     async def verify(self) -> Verification:
         """See `Ledger.verify`."""

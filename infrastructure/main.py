@@ -22,6 +22,7 @@ from infrastructure.store.event_store import EventStore
 from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import Database
+from infrastructure.store.writer import Appended
 
 if TYPE_CHECKING:
     from infrastructure.store.postgres import PostgresDatabase
@@ -83,13 +84,17 @@ async def open_ledger_async(
     participant: Participant | None = None,
     clock: Clock | None = None,
     failures: ObserverFailures | None = None,
+    appended: Appended | None = None,
 ) -> AsyncIterator[AsyncLedger]:
     """Open the same ledger for asyncio: `async with open_ledger_async(url) as ledger:`.
 
-    Raises what `open_ledger` raises. Leaving the block answers every command that was taken.
+    Raises what `open_ledger` raises. `appended` is told of each group of commits. Leaving the block answers
+    every command that was taken.
     """
     clock = clock or SystemClock()
-    store = await asyncio.to_thread(lambda: EventStore(open_database(url), clock, participant))
+    store = await asyncio.to_thread(
+        lambda: EventStore(open_database(url), clock, participant, appended=appended)
+    )
     ledger = AsyncLedger(_ledger(store, clock, failures), store)
     try:
         yield ledger

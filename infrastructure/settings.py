@@ -40,6 +40,7 @@ VARIABLES: Final[Mapping[str, str]] = {
 }
 """The environment variables that are read, and what each is for."""
 
+URL: Final = "REPRISE_URL"
 SQLITE: Final = "sqlite:///"
 POSTGRES: Final = ("postgresql://", "postgres://")
 MEMORY: Final = "memory://"
@@ -51,6 +52,10 @@ CONFIG_FILE: Final = "config.toml"
 
 class BadSetting(RepriseError):
     """Settings have values that mean nothing; one line for each."""
+
+
+class AddressTaken(RepriseError):
+    """A service cannot listen where it was told to."""
 
 
 def database_url(option: str | None) -> str:

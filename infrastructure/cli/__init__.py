@@ -9,12 +9,16 @@ import sys
 
 import click
 
+from infrastructure.cli.commits import commits
 from infrastructure.cli.configuring import config
 from infrastructure.cli.deliveries import outbox, redeliver
+from infrastructure.cli.doctor import doctor
 from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED, failure_of
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
 from infrastructure.cli.reading import messages, sessions
+from infrastructure.cli.serving import serve
+from infrastructure.cli.status import status
 from infrastructure.cli.text import note, shown
 from infrastructure.cli.tokens import tokens
 from infrastructure.cli.upkeep import backup, copy, rebuild, verify
@@ -70,9 +74,12 @@ def reprise() -> None:
 
 
 for _verb in (
+    serve,
     import_,
+    status,
     sessions,
     messages,
+    commits,
     outbox,
     redeliver,
     settle,
@@ -85,6 +92,7 @@ for _verb in (
     copy,
     tokens,
     config,
+    doctor,
 ):
     reprise.add_command(_verb)
 

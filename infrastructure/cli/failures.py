@@ -11,7 +11,8 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     2: "the command was misspelled",
     3: "not found: a session, a room, a file, a store",
     4: "conflict with what is recorded",
-    69: "the store cannot be opened, read or written",
+    5: "a service answered with an error",
+    69: "the store or service cannot be reached, or an address is taken",
     74: "no room left, or output that cannot be written",
     75: "somebody else holds it: try again",
     78: "a setting means nothing",
@@ -21,6 +22,7 @@ EXIT_CODES: Final[Mapping[int, str]] = {
 EXIT_FAILED: Final = 1
 EXIT_NOT_FOUND: Final = 3
 EXIT_CONFLICT: Final = 4
+EXIT_REMOTE: Final = 5
 EXIT_UNAVAILABLE: Final = 69
 EXIT_NO_ROOM: Final = 74
 EXIT_TRY_AGAIN: Final = 75
@@ -44,7 +46,7 @@ class Failure(Exception):
 def failure_of(error: BaseException) -> Failure | None:
     """How trouble that is expected ends the command; None for a programmer's mistake."""
     from domain import errors
-    from infrastructure.settings import BadSetting
+    from infrastructure.settings import AddressTaken, BadSetting
 
     match error:
         case Failure():
@@ -61,7 +63,7 @@ def failure_of(error: BaseException) -> Failure | None:
             code = EXIT_TRY_AGAIN
         case errors.StoreFull():
             code = EXIT_NO_ROOM
-        case errors.StoreUnavailable():
+        case errors.StoreUnavailable() | AddressTaken():
             code = EXIT_UNAVAILABLE
         case BadSetting():
             return Failure(*map(str, error.args), exit_code=EXIT_SETTING)

@@ -1,14 +1,13 @@
 """What verbs have in common: which store, which session, JSON or text."""
 
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from infrastructure import settings
-from infrastructure.cli.text import shown
 
 if TYPE_CHECKING:
     from application.ledger import Ledger
@@ -138,27 +137,6 @@ def _like(ledger: "Ledger", session: str) -> list[str]:
 
 def log_to_stderr() -> None:
     """Log lines are JSON, or coloured text when a person looks at them."""
-    import structlog
+    from infrastructure.logs import configure
 
-    def harmless(_: object, __: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        return {key: shown(value) if isinstance(value, str) else value for key, value in fields.items()}
-
-    processors: list[structlog.typing.Processor] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    if sys.stderr.isatty():
-        processors += [harmless, structlog.dev.ConsoleRenderer(colors=_may_colour())]
-    else:
-        processors.append(structlog.processors.JSONRenderer())
-    structlog.configure(
-        processors=processors,
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
-        cache_logger_on_first_use=False,
-    )
-
-
-def _may_colour() -> bool:
-    import os
-
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    configure(sys.stderr)

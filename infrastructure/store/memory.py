@@ -102,6 +102,9 @@ class MemoryDatabase:
     def watch(self) -> "MemoryWatch":
         return MemoryWatch(self)
 
+    def schemas(self) -> tuple[int, int]:
+        return 1, 1
+
     def close(self) -> None:
         """Nothing to close."""
 

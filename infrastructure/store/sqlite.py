@@ -224,6 +224,7 @@ class SQLiteDatabase:
 
     def __init__(self, path: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
         self.path = path
+        self._schema = len(migrations)
         with translated(path):
             self.store_id = _prepare(path, migrations)
         self._datastore = _Datastore(path)
@@ -250,6 +251,11 @@ class SQLiteDatabase:
 
     def watch(self) -> "SQLiteWatch":
         return SQLiteWatch(self.path)
+
+    def schemas(self) -> tuple[int, int]:
+        with translated(self.path), self._datastore.transaction(commit=False) as cursor:
+            cursor.execute("PRAGMA user_version")
+            return int(cursor.fetchone()[0]), self._schema
 
     def close(self) -> None:
         with self._turn:

@@ -335,6 +335,9 @@ class Database(Protocol):
     def watch(self) -> Watch:
         """Something to wait with for commits of any process."""
 
+    def schemas(self) -> tuple[int, int]:
+        """How the tables are now, which a newer release may change, and how this release has them."""
+
     def close(self) -> None: ...
 
 

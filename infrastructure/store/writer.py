@@ -5,9 +5,11 @@ nobody else wrote; else it is folded from the last snapshot and the events behin
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Any, Final
 
 from application.ports import Change, Clock, Committed, Decide, Decision, Participant
@@ -58,6 +60,8 @@ class _Entry:
 
 Done = Committed | BaseException
 """What became of a command: its answer, or why it was refused."""
+Appended = Callable[[Mapping[tuple[str, str], int], float], None]
+"""Is told of each group that was committed: events by aggregate and topic, and the seconds it took."""
 
 
 def committed_delta(row: OutboxRow) -> CommittedDelta:
@@ -79,11 +83,13 @@ class Writer:
         clock: Clock,
         participant: Participant | None = None,
         salt: Callable[[], bytes] = lambda: os.urandom(SALT_BYTES),
+        appended: Appended | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._participant = participant
         self._salt = salt
+        self._appended = appended
         self._kept = Kept()
 
     def run(self, decides: Sequence[Decide]) -> tuple[list[Done], list[Session]]:
@@ -109,8 +115,12 @@ class Writer:
         return done, due
 
     def _together(self, decides: Sequence[Decide]) -> tuple[list[Done], list[Session]]:
+        began = monotonic()
         done, works, staged = in_transaction(self._database, partial(self._decide, decides))
         crashpoint("append.after_commit")
+        if self._appended and works:
+            topics = Counter(("session", decided.event.TOPIC) for work in works for decided in work.decided)
+            self._appended(topics, monotonic() - began)
         staged.publish()
         crossed = {
             session_stream(work.room, draft.state.session): draft.state
@@ -305,4 +315,4 @@ def _write_models(view: View, work: Work, events: Sequence[CommittedEvent]) -> N
 
 def _repeated(tables: Tables, decision: Decision) -> Committed:
     row = tables.outbox_at(decision.repeats)
-    return Committed(decision.answer, committed_delta(row) if row else None)
+    return Committed(decision.answer, committed_delta(row) if row else None, repeats=True)

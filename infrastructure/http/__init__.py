@@ -1,0 +1,1 @@
+"""Reprise over HTTP: routes, problems, conventions."""

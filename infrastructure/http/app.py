@@ -1,0 +1,60 @@
+"""Assembles the HTTP application: every router under its prefixes, problems, the OpenAPI document."""
+
+from importlib.metadata import version
+from typing import Final
+
+from fastapi import FastAPI
+
+from infrastructure.asynchronous import AsyncLedger
+from infrastructure.http import openapi, probes, problem_pages, problems, reports, stream
+from infrastructure.http.guard import Guard
+from infrastructure.http.health import Readiness
+from infrastructure.http.live import Live
+from infrastructure.http.routing import EncodedSlashes
+from infrastructure.http.settings import HttpSettings
+from infrastructure.metrics import Metrics
+
+PREFIXES: Final = ("/v1", "/api/desktop/v1")
+"""Where the routes are; the ancestor's clients use the second one for what is not on their own machine."""
+ROUTERS: Final = (reports.router, stream.router, probes.status)
+"""The routes under each prefix; the ones that are called most come first, as routes are tried in order."""
+
+
+def create_app(
+    ledger: AsyncLedger,
+    settings: HttpSettings | None = None,
+    *,
+    guard: Guard | None = None,
+    readiness: Readiness | None = None,
+    metrics: Metrics | None = None,
+) -> FastAPI:
+    """The application over an open ledger, which whoever opened it also closes.
+
+    Without a guard everybody may do everything: `service.create_service` gives it one, for what can be
+    reached over a network. Streams end with `app.state.live.close()`.
+    """
+    settings = settings or HttpSettings()
+    app = FastAPI(
+        title="Reprise",
+        version=version("reprise"),
+        description=openapi.DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    app.state.ledger = ledger
+    app.state.settings = settings
+    app.state.guard = guard
+    app.state.live = Live(ledger)
+    app.state.readiness = readiness or Readiness(())
+    app.state.metrics = metrics or Metrics("none")
+    for prefix in PREFIXES:
+        for router in ROUTERS:
+            app.include_router(router, prefix=prefix)
+    app.include_router(probes.router)
+    app.include_router(problem_pages.router)
+    problems.install(app, settings.retry_after_s)
+    app.add_middleware(EncodedSlashes)
+    app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
+    return app
