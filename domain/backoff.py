@@ -317,12 +317,16 @@ def reset(room: RoomBackoff, lane: str = EVERY_LANE, by: str = "operator") -> tu
     return _clear(room, room.waits if lane == EVERY_LANE else (lane,), by)
 
 
-def host_recovered(room: RoomBackoff, since: int) -> tuple[BackoffEvent, ...]:
-    """The host answers again: what its outage cost since then is taken back (SPEC B7).
+def host_recovered(room: RoomBackoff, since: int, closed_at: int) -> tuple[BackoffEvent, ...]:
+    """The host answers again: what its outage cost in between is taken back (SPEC B7).
 
-    Waits that began earlier and parked lanes are matters of the room itself.
+    Waits that began before or after it and parked lanes are matters of the room itself.
     """
-    charged = [lane for lane, wait in room.waits.items() if wait.since >= since and not wait.is_parked]
+    charged = [
+        lane
+        for lane, wait in room.waits.items()
+        if since <= wait.since and wait.began <= closed_at and not wait.is_parked
+    ]
     return _clear(room, charged, "host")
 
 

@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import random
 from threading import RLock
 from time import time_ns
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import structlog
 
@@ -23,6 +25,7 @@ from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import Database
 from infrastructure.store.writer import Appended
+from infrastructure.worker import DeliveryWorker, SinkOf, Timing
 
 if TYPE_CHECKING:
     from infrastructure.store.postgres import PostgresDatabase
@@ -105,6 +108,20 @@ async def open_ledger_async(
 def _ledger(store: EventStore, clock: Clock, failures: ObserverFailures | None) -> Ledger:
     delivery = Delivery(store, failures or ObserverFailures(), RLock(), crashpoint=crashpoint)
     return Ledger(store, delivery, clock)
+
+
+def delivery_worker(ledger: Ledger, sink_of: SinkOf, timing: Timing | None = None) -> DeliveryWorker:
+    """A worker that delivers a ledger's deltas to the sinks of its subscriptions; `run` it, `stop` it."""
+    return DeliveryWorker(
+        subscriptions=ledger.subscriptions,
+        lanes=ledger.store.lanes,
+        watch=ledger.store.watch,
+        sink_of=sink_of,
+        clock=ledger.clock,
+        chance=random,
+        owner=str(uuid4()),
+        timing=timing or Timing(),
+    )
 
 
 def open_database(url: str) -> Database:

@@ -17,11 +17,13 @@ from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPU
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
 from infrastructure.cli.reading import messages, sessions
+from infrastructure.cli.rooms import hide, rooms, unhide
 from infrastructure.cli.serving import serve
 from infrastructure.cli.status import status
 from infrastructure.cli.text import note, shown
 from infrastructure.cli.tokens import tokens
 from infrastructure.cli.upkeep import backup, copy, rebuild, verify
+from infrastructure.cli.waits import waits
 from infrastructure.cli.writing import delete, purge, restore, settle
 from infrastructure.settings import VARIABLES
 
@@ -82,6 +84,8 @@ for _verb in (
     commits,
     outbox,
     redeliver,
+    rooms,
+    waits,
     settle,
     delete,
     restore,
@@ -95,6 +99,9 @@ for _verb in (
     doctor,
 ):
     reprise.add_command(_verb)
+
+for _verb in (hide, unhide):
+    sessions.add_command(_verb)
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ from domain.session import Session
 from domain.turn import Turn
 from infrastructure.store import aggregates, audit
 from infrastructure.store.group import GroupCommit
+from infrastructure.store.lane_store import LaneStore
 from infrastructure.store.records import unseal
 from infrastructure.store.rows import (
     StoredRows,
@@ -75,6 +76,7 @@ class EventStore:
         )
         self._snapshots = Snapshots(self._writer)
         self._group = GroupCommit(self._store)
+        self.lanes = LaneStore(database)
 
     # Writing.
 

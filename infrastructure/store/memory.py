@@ -13,6 +13,8 @@ from eventsourcing.popo import POPOApplicationRecorder
 from application.ports import Listed
 from domain.errors import StoreBusy, VersionConflict
 from domain.ids import Position, StreamId, TransactionId
+from infrastructure.store.lane_tables import LaneTables
+from infrastructure.store.memory_lanes import NEW_LANE, MemoryLanes
 from infrastructure.store.records import Record
 from infrastructure.store.tables import (
     AGGREGATES,
@@ -94,6 +96,12 @@ class MemoryDatabase:
             self.committed.notify_all()
 
     @contextmanager
+    def operate(self) -> Iterator[LaneTables]:
+        """One transaction on the lanes."""
+        with self.write() as tables:
+            yield tables.lanes
+
+    @contextmanager
     def read(self) -> Iterator["MemoryTables"]:
         """One consistent view."""
         with self._lock:
@@ -146,6 +154,14 @@ class MemoryTables:
         self._data = data
         self._undo = undo
         self._models = models
+
+    @property
+    def lanes(self) -> LaneTables:
+        return MemoryLanes(self)
+
+    def remove(self, table: Table, keys: Row) -> None:
+        """Take a row out of a table that is no read model."""
+        _remove(self._rows(table), keys, self._undo)
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         raise NotImplementedError("a participant needs a store with a database; use sqlite:///")
@@ -259,7 +275,7 @@ class MemoryTables:
 
     def put_subscription(self, name: str, after: int) -> None:
         if not self.get(SUBSCRIPTIONS, name):
-            self.put(SUBSCRIPTIONS, (name, after))
+            self.put(SUBSCRIPTIONS, (name, after, after))
 
     def subscriptions(self) -> Sequence[str]:
         return [row[0] for row in self.rows(SUBSCRIPTIONS)]
@@ -278,7 +294,8 @@ class MemoryTables:
 
     def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
         position = max(position, self._handed_over(name, room))
-        self.put(LANES, (name, room, position, attempts, error, at))
+        rest = (self.get(LANES, name, room) or (*[""] * 6, *NEW_LANE))[6:]
+        self.put(LANES, (name, room, position, attempts, error, at, *rest))
 
     def lane(self, name: str, room: str) -> tuple[int, int, str] | None:
         row = self.get(LANES, name, room)

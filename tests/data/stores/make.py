@@ -15,12 +15,13 @@ from uuid import UUID
 from application.aggregates import change
 from application.ledger import Ledger
 from application.ports import Decision, Loader
-from domain import backoff, breaker, tracked_room
+from domain import backoff, breaker, subscription, tracked_room
 from domain.backoff import BACKOFF, LIST_LANE, Trouble, messages_lane
 from domain.backoff_policy import SERVICE_POLICY
 from domain.breaker import BREAKER, SERVICE_BREAKER
-from domain.ids import RoomId, SessionId
+from domain.ids import RoomId, SessionId, TransactionId
 from domain.session import Imported, RecordKept
+from domain.subscription import SUBSCRIPTION
 from domain.tracked_room import ROOM as PULLED
 from domain.work import Source, Work
 from infrastructure.store.sqlite import SQLiteDatabase
@@ -34,6 +35,7 @@ GONE = "gone"
 IMPORTED = "imported"
 PULLED_ROOM = RoomId("harbour")
 HOST = "far.example:443"
+SUBSCRIBER = "crm"
 MINUTE_MS = 60_000
 
 
@@ -207,8 +209,29 @@ def tell_pulled(teller: Teller) -> None:
     tell(BREAKER, HOST, breaker.probe_failed, 1, down, SERVICE_BREAKER, now(), seed="chart")
     tell(BREAKER, HOST, breaker.claim_probe, PULLED_ROOM, SERVICE_BREAKER, now())
     tell(BREAKER, HOST, breaker.probe_answered, 2, SERVICE_BREAKER, now())
-    tell(BACKOFF, PULLED_ROOM, backoff.host_recovered, 0)
+    tell(BACKOFF, PULLED_ROOM, backoff.host_recovered, 0, now())
     tell(PULLED, PULLED_ROOM, tracked_room.untrack)
+
+
+def tell_subscribed(teller: Teller) -> None:
+    """A destination that comes, rests, refuses, is gone, comes back, and is taken away."""
+    added = subscription.Added(name=SUBSCRIBER, kind="webhook", target="https://crm.example", from_position=0)
+    chosen = {"room": ROOM, "states": ("parked",), "count": 1}
+
+    def tell(rule: Any, *given: Any) -> None:
+        teller.place.clock.now += MINUTE_MS
+        now = teller.place.clock.now
+        change(teller.ledger.store, SUBSCRIPTION, SUBSCRIBER, lambda state: rule(state, *given), now, "mira")
+
+    tell(subscription.add, added)
+    tell(subscription.pause, "upkeep")
+    tell(subscription.resume)
+    tell(subscription.rotate, "s-2", teller.place.clock.now)
+    tell(subscription.park, RoomId(ROOM), TransactionId("t"), 3, "400")
+    tell(subscription.request_redelivery, subscription.RedeliveryRequested(**chosen))  # type: ignore[arg-type]
+    tell(subscription.skip, subscription.Skipped(**chosen))  # type: ignore[arg-type]
+    tell(subscription.disable, "410")
+    tell(subscription.remove)
 
 
 def make(path: Path) -> None:
@@ -218,7 +241,7 @@ def make(path: Path) -> None:
         ledger = place.ledger()
     teller = Teller(place, ledger)
     ledger.subscribe(lambda _: None, "listener", after=0)
-    for tell in (tell_root, tell_gone, tell_imported, tell_pulled):
+    for tell in (tell_root, tell_gone, tell_imported, tell_pulled, tell_subscribed):
         tell(teller)
     assert ledger.verify().ok
     place.close()

@@ -1,0 +1,330 @@
+"""Decides which calls to other hosts are due, and what their outcomes mean for waits and breakers.
+
+It calls nobody, waits for nothing and stores nothing: whoever drives it asks for a plan, makes the calls,
+tells how each ended, and asks the store for what the answer says. So the same code runs against the world
+and against a clock that only a test moves.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from application.pull_calls import SERVICE_PACE, Call, Listed, Pace, Plan, Step
+from application.pull_rooms import NEVER, SECOND_MS, HostPulls, Reading, RoomPulls, first_turn
+from domain.backoff import BACKOFF, LIST_LANE, RoomBackoff, Trouble, fail, host_recovered, session_of, succeed
+from domain.backoff_policy import CLOCK_SET_BACK_MS, SERVICE_POLICY, BackoffPolicy
+from domain.breaker import (
+    BREAKER,
+    SERVICE_BREAKER,
+    BreakerPolicy,
+    HostBreaker,
+    Suspicion,
+    is_of_the_host,
+    open_breaker,
+    probe_answered,
+    probe_failed,
+)
+from domain.ids import RoomId, SessionId
+from domain.tracked_room import TrackedRoom
+
+NO_STEPS: Final[Sequence[Step]] = ()
+
+
+class PullSchedule:
+    """The rooms that one process pulls in. Times are Unix milliseconds, and come from outside."""
+
+    def __init__(
+        self,
+        pace: Pace = SERVICE_PACE,
+        waits: BackoffPolicy | None = SERVICE_POLICY,
+        breakers: BreakerPolicy | None = SERVICE_BREAKER,
+        seed: str = "",
+    ) -> None:
+        """`waits` None: failures cost nothing. `breakers` None: hosts have none. `seed` feeds the jitter."""
+        self._pace = pace
+        self._waits = waits
+        self._breakers = breakers
+        self._seed = seed
+        self._rooms: dict[RoomId, RoomPulls] = {}
+        self._hosts: dict[str, HostPulls] = {}
+        self._planned_at = 0
+
+    # What the store says.
+
+    def know_room(self, tracked: TrackedRoom, now: int) -> None:
+        """A room as it stands: one that is not tracked any more is forgotten."""
+        pulls = self._rooms.get(tracked.room)
+        if not tracked.is_tracked:
+            self._rooms.pop(tracked.room, None)
+            return
+        if pulls is None:
+            first = first_turn(tracked.room, self._pace, now)
+            pulls = RoomPulls(tracked, tracked.host, RoomBackoff(tracked.room), first)
+            self._rooms[tracked.room] = pulls
+        elif pulls.tracked.tracked_version != tracked.tracked_version:
+            pulls.list_due = now
+        pulls.tracked, pulls.host = tracked, tracked.host
+        for session in tracked.hidden:
+            pulls.readings.pop(SessionId(session), None)
+        pulls.next_due = 0
+
+    def know_backoff(self, backoff: RoomBackoff) -> None:
+        """A room's waits as they stand."""
+        pulls = self._rooms.get(backoff.room)
+        if pulls and pulls.backoff.version <= backoff.version:
+            pulls.backoff, pulls.next_due = backoff, 0
+
+    def know_breaker(self, breaker: HostBreaker) -> Sequence[Step]:
+        """A host's breaker as it stands; once closed, what its outage cost is to be taken back."""
+        host = self._host(breaker.host)
+        if breaker.version < host.breaker.version:
+            return NO_STEPS
+        host.breaker = breaker
+        rooms = self._rooms_of(breaker.host)
+        for pulls in rooms:
+            pulls.next_due = 0
+        if breaker.is_open:
+            host.suspicion = Suspicion()
+            return NO_STEPS
+        since, closed_at = breaker.since, breaker.closed_at
+        return [
+            Step(BACKOFF, pulls.room, lambda state: host_recovered(state, since, closed_at))
+            for pulls in rooms
+            if host_recovered(pulls.backoff, since, closed_at)
+        ]
+
+    def trigger(self, room: RoomId, now: int) -> None:
+        """Somebody wants the room now. Wishes for one room are one wish, and no wait is cut short (P1)."""
+        if pulls := self._rooms.get(room):
+            pulls.is_triggered = LIST_LANE in pulls.at_work
+            pulls.list_due, pulls.next_due = min(pulls.list_due, now), 0
+
+    # What is due.
+
+    def plan(self, now: int) -> Plan:
+        """The calls to make now, the longest due first, and when to ask again."""
+        if now < self._planned_at - CLOCK_SET_BACK_MS:
+            self._clock_was_set_back(now)
+        self._planned_at = now
+        calls: list[Call] = []
+        wake_at = NEVER
+        due: dict[str, list[tuple[bool, int, RoomPulls, str]]] = {}
+        for pulls in self._rooms.values():
+            host = self._host(pulls.host)
+            if host.breaker.is_open:
+                due.setdefault(host.breaker.host, [])
+            elif pulls.next_due <= now:
+                lanes = pulls.due(host.breaker, now)
+                pulls.next_due = min((at for at, _ in lanes), default=NEVER)
+                ready = [(lane != LIST_LANE, at, pulls, lane) for at, lane in lanes if at <= now]
+                due.setdefault(host.breaker.host, []).extend(ready)
+            if pulls.next_due > now:
+                wake_at = min(wake_at, pulls.next_due)
+        for name, ready in due.items():
+            host = self._hosts[name]
+            may = self._probe(host, now) if host.breaker.is_open else self._chosen(host, ready, now)
+            calls += may[0]
+            wake_at = min(wake_at, may[1])
+        return Plan(calls, None if wake_at == NEVER else wake_at)
+
+    def _chosen(
+        self, host: HostPulls, ready: list[tuple[bool, int, RoomPulls, str]], now: int
+    ) -> tuple[list[Call], int]:
+        """As many of the lanes that are due as the host's and the rooms' bounds let through."""
+        free = self._pace.calls_per_host_max - host.at_work
+        again_at = NEVER
+        pages_max = self._pace.pages_max
+        if (usual := self._recovery_bound(host, now)) is not None:
+            pages_max = 1
+            left = usual - host.calls_in_the_last_second(now)
+            if left < min(free, len(ready)):
+                free = left
+                again_at = max(host.begun[0] + SECOND_MS, now + 1) if host.begun else now + 1
+        calls: list[Call] = []
+        taken: dict[RoomId, int] = {}
+        for is_reading, _, pulls, lane in sorted(ready, key=lambda one: one[:2]):
+            if len(calls) >= free:
+                break
+            at_work = len(pulls.at_work) + taken.get(pulls.room, 0)
+            if at_work < self._pace.calls_per_room_max:
+                taken[pulls.room] = taken.get(pulls.room, 0) + 1
+                calls.append(Call(pulls.room, host.breaker.host, lane, pages_max if is_reading else 1))
+        return calls, again_at
+
+    def _recovery_bound(self, host: HostPulls, now: int) -> int | None:
+        """How many calls a second a host gets whose rooms catch up behind an outage; None: as usual.
+
+        Else the host that has just come back would get all that piled up at once.
+        """
+        breaker = host.breaker
+        if breaker.closed_version <= host.caught_up:
+            return None
+        rooms = self._rooms_of(breaker.host)
+        is_late = now >= breaker.closed_at + self._pace.recovery_max_s * SECOND_MS
+        is_behind = now < breaker.ramp_until or any(pulls.is_behind(breaker.closed_at) for pulls in rooms)
+        if is_late or not is_behind:
+            host.caught_up = breaker.closed_version
+            return None
+        usual = sum(1 + pulls.live_sessions() for pulls in rooms) / self._pace.tick_s
+        return max(self._pace.recovery_calls_min, int(usual * self._pace.recovery_share))
+
+    def _probe(self, host: HostPulls, now: int) -> tuple[list[Call], int]:
+        """The one call that finds out for all rooms of a host, when it is due."""
+        breaker = host.breaker
+        if not breaker.may_probe(now):
+            return [], breaker.probe_due_at()
+        rooms = [pulls for pulls in self._rooms_of(breaker.host) if LIST_LANE not in pulls.at_work]
+        free = [pulls.room for pulls in rooms if not pulls.backoff.is_paused(LIST_LANE)]
+        healthy = [room for room in free if not self._is_parked(room)]
+        if not free:
+            return [], NEVER
+        return [Call(breaker.prober(healthy or free), breaker.host, LIST_LANE, is_probe=True)], NEVER
+
+    def _is_parked(self, room: RoomId) -> bool:
+        wait = self._rooms[room].backoff.waits.get(LIST_LANE)
+        return wait is not None and wait.is_parked
+
+    # How calls go.
+
+    def begin(self, call: Call, now: int) -> None:
+        """The call is made now; a probe only by whoever got the claim."""
+        self._host(call.host).begin(now)
+        if pulls := self._rooms.get(call.room):
+            pulls.at_work.add(call.lane)
+            pulls.next_due = 0
+            if call.is_list:
+                half = round(self._pace.tick_s * SECOND_MS / 2)
+                pulls.list_due = first_turn(call.room, self._pace, now + half)
+            elif reading := self._reading(pulls, call):
+                reading.begun_at = reading.updated_at
+
+    def listed(self, call: Call, sessions: Iterable[Listed], now: int) -> Sequence[Step]:
+        """The list call worked; what it costs no more, and which sessions there are to read."""
+        if pulls := self._ended(call, now):
+            pulls.list_seen(list(sessions), now, self._pace)
+        return self._answered(call, now)
+
+    def read(self, call: Call, now: int, *, has_more: bool = False) -> Sequence[Step]:
+        """The session was read as far as the call goes; `has_more`: there are pages left."""
+        pulls = self._ended(call, now)
+        if pulls and (reading := self._reading(pulls, call)):
+            reading.wanted_at = NEVER
+            if not has_more:
+                reading.seen_at, reading.completed_at = reading.begun_at, now
+            elif call.pages_max < self._pace.pages_max:
+                reading.seen_at, reading.wanted_at = None, now
+            else:
+                reading.seen_at = None
+        return self._answered(call, now)
+
+    def failed(
+        self, call: Call, trouble: Trouble, now: int, *, has_progressed: bool = False
+    ) -> Sequence[Step]:
+        """The call brought nothing, or no more; `has_progressed`: it had stored a page before."""
+        if pulls := self._ended(call, now):
+            self._note_failure(pulls, call, now)
+        if call.is_probe:
+            return self._probe_failed(call, trouble, now)
+        host = self._host(call.host)
+        if self._breakers is None or trouble.is_canceled or has_progressed or not is_of_the_host(trouble):
+            if trouble.status or has_progressed:
+                host.suspicion = Suspicion()
+            return self._charge(call, trouble, now, has_progressed=has_progressed)
+        if host.breaker.is_open:
+            return NO_STEPS
+        host.suspicion = host.suspicion.failed(call.room, now)
+        if not host.suspicion.is_enough(self._breakers):
+            return self._charge(call, trouble, now)
+        policy, since, seed = self._breakers, host.suspicion.since, self._seed
+        return [
+            Step(
+                BREAKER,
+                call.host,
+                lambda state: open_breaker(state, since, trouble, policy, now, seed=seed),
+            )
+        ]
+
+    def _note_failure(self, pulls: RoomPulls, call: Call, now: int) -> None:
+        """A session is tried again with the next list, or a tick later if no list brings it up."""
+        if call.is_list:
+            pulls.is_listed = False
+        elif reading := self._reading(pulls, call):
+            reading.seen_at, reading.wanted_at = None, now + round(self._pace.tick_s * SECOND_MS)
+
+    def _ended(self, call: Call, now: int) -> RoomPulls | None:
+        host = self._host(call.host)
+        host.at_work -= 1
+        pulls = self._rooms.get(call.room)
+        if pulls is None:
+            return None
+        pulls.at_work.discard(call.lane)
+        pulls.next_due = 0
+        if call.is_list and pulls.is_triggered:
+            pulls.is_triggered, pulls.list_due = False, now
+        return pulls
+
+    def _answered(self, call: Call, now: int) -> Sequence[Step]:
+        """The remote answered: it is no longer suspected, and the lane has no wait."""
+        self._host(call.host).suspicion = Suspicion()
+        steps = [self._close(call, now)] if call.is_probe and self._breakers else []
+        pulls = self._rooms.get(call.room)
+        if pulls and call.lane in pulls.backoff.waits:
+            steps.append(Step(BACKOFF, call.room, lambda state: succeed(state, call.lane)))
+        return steps
+
+    def _close(self, call: Call, now: int) -> Step:
+        policy = self._breakers or SERVICE_BREAKER
+        return Step(BREAKER, call.host, lambda state: probe_answered(state, call.probe, policy, now))
+
+    def _probe_failed(self, call: Call, trouble: Trouble, now: int) -> Sequence[Step]:
+        """A probe's failure charges the breaker and no lane; a refusal is an answer, and the room's own."""
+        policy, seed = self._breakers or SERVICE_BREAKER, self._seed
+        if trouble.is_canceled or trouble.status == 0 or is_of_the_host(trouble):
+            return [
+                Step(
+                    BREAKER,
+                    call.host,
+                    lambda state: probe_failed(state, call.probe, trouble, policy, now, seed=seed),
+                )
+            ]
+        return [self._close(call, now), *self._charge(call, trouble, now)]
+
+    def _charge(
+        self, call: Call, trouble: Trouble, now: int, *, has_progressed: bool = False
+    ) -> Sequence[Step]:
+        policy, seed = self._waits, self._seed
+        if policy is None or trouble.is_canceled:
+            return NO_STEPS
+        return [
+            Step(
+                BACKOFF,
+                call.room,
+                lambda state: fail(
+                    state, call.lane, trouble, policy, now, seed=seed, has_progressed=has_progressed
+                ),
+            )
+        ]
+
+    # What is remembered.
+
+    def _host(self, name: str) -> HostPulls:
+        if name not in self._hosts:
+            self._hosts[name] = HostPulls(HostBreaker(name))
+        return self._hosts[name]
+
+    def _rooms_of(self, host: str) -> list[RoomPulls]:
+        return [pulls for pulls in self._rooms.values() if pulls.host == host]
+
+    def _reading(self, pulls: RoomPulls, call: Call) -> Reading | None:
+        session = session_of(call.lane)
+        return None if session is None else pulls.readings.get(session)
+
+    def _clock_was_set_back(self, now: int) -> None:
+        """What was due at an instant of the old clock would be due in an hour, perhaps."""
+        for host in self._hosts.values():
+            host.begun.clear()
+        for pulls in self._rooms.values():
+            pulls.list_due = min(pulls.list_due, first_turn(pulls.room, self._pace, now))
+            pulls.next_due = 0
+            for reading in pulls.readings.values():
+                reading.wanted_at = now if reading.wanted_at != NEVER else NEVER
+                reading.completed_at = min(reading.completed_at, now)
