@@ -15,7 +15,10 @@ from typing import Any, Final
 
 BODY_BYTES_MAX: Final = 64 * 2**20
 Answer = dict[str, Any]
-"""`status`, `headers` and `body`, or `what` goes wrong: cut, silent, held, drip, garbage."""
+"""`status`, `headers` and `body`, or `what` goes wrong: cut, silent, held, drip, garbage.
+
+With `room`, it is for that room alone.
+"""
 
 
 @dataclass
@@ -28,6 +31,8 @@ class Request:
     """Request line and headers, each byte a character."""
     body: str
     """In base64."""
+    answer: int
+    """The status that was meant for it; 0 for none."""
 
 
 class Receiver:
@@ -41,6 +46,8 @@ class Receiver:
         self._release = asyncio.Event()
         self._arrived = asyncio.Condition()
         self._keeps = True
+        self._open = asyncio.Event()
+        self._open.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
@@ -64,12 +71,22 @@ class Receiver:
         if path.startswith("/control/"):
             await _give(writer, {"status": 200, "body": json.dumps(await self._control(path, body))})
             return True
+        answer = self._next(body)
         if self._keeps:
-            self._requests.append(Request(connection, path, head, b64encode(body).decode()))
+            status = answer.get("status", 0)
+            self._requests.append(Request(connection, path, head, b64encode(body).decode(), status))
         async with self._arrived:
             self._arrived.notify_all()
-        answer = self._answers.popleft() if self._answers else self._always
+        await self._open.wait()
         return await self._answer(answer, reader, writer)
+
+    def _next(self, body: bytes) -> Answer:
+        """The first answer that is for this request."""
+        for answer in self._answers:
+            if "room" not in answer or answer["room"] == json.loads(body)["partitionkey"]:
+                self._answers.remove(answer)
+                return answer
+        return self._always
 
     async def _answer(
         self, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -103,6 +120,10 @@ class Receiver:
                 self._always = json.loads(body)
             case ["release"]:
                 self._release.set()
+            case ["hold"]:
+                self._open.clear()
+            case ["let_go"]:
+                self._open.set()
             case ["count"]:
                 self._keeps = False
             case ["requests", number]:

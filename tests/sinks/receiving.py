@@ -22,6 +22,8 @@ class Posted(NamedTuple):
     path: str
     headers: dict[str, str]
     body: bytes
+    answer: int
+    """The status that was meant for it; 0 for none."""
 
 
 class Receiving:
@@ -63,6 +65,14 @@ class Receiving:
         """Answer what is held."""
         self._control("release")
 
+    def hold(self) -> None:
+        """Answer nothing from now on."""
+        self._control("hold")
+
+    def let_go(self) -> None:
+        """Answer again, first what was held."""
+        self._control("let_go")
+
     def count(self) -> None:
         """Keep no more requests: there will be many."""
         self._control("count")
@@ -70,7 +80,9 @@ class Receiving:
     def posted(self, at_least: int = 0) -> list[Posted]:
         """What was sent so far, oldest first; waits until there is enough of it."""
         return [
-            Posted(one["connection"], one["path"], _headers(one["head"]), b64decode(one["body"]))
+            Posted(
+                one["connection"], one["path"], _headers(one["head"]), b64decode(one["body"]), one["answer"]
+            )
             for one in self._control(f"requests/{at_least}")
         ]
 
