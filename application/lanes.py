@@ -171,7 +171,10 @@ class LaneWriter(Protocol):
     """What is changed beside the log, in the transaction that stores why."""
 
     def begin(self, name: str, after: Position) -> None:
-        """Keep a subscription's progress from here on, and forget that of an earlier one of its name."""
+        """Keep a subscription's progress from here on, and forget that of an earlier one of its name.
+
+        Raises Trimmed when what it would begin with is no longer kept.
+        """
 
     def end(self, name: str) -> None:
         """Forget a subscription's progress."""
@@ -205,6 +208,11 @@ class Lanes(Protocol):
 
     def next_due(self, names: Sequence[str], now: int) -> int | None:
         """When the next lane of these subscriptions is due by itself, in ms; None when none is."""
+
+    def trim(self, recorded_before: int, limit: int) -> int:
+        """Remove the oldest deltas, `limit` at the most, that were recorded before a time in ms and that
+        every subscription has had, parked or skipped (SPEC O3); how many.
+        """
 
     def deliveries(
         self, name: str, filter_: Filter, choice: Choice, now: int, after: Position, limit: int

@@ -247,6 +247,9 @@ class Store(Protocol):
     def events(self, room: RoomId, session: SessionId, after: int = 0) -> Iterator[StoredEvent]:
         """A session's history, oldest first, from the version behind `after`."""
 
+    def ids(self) -> Sequence[str]:
+        """Every store id this store ever had: a restored or copied one has those of what it was made of."""
+
     def aggregate(self, kind: Kind[S], key: str) -> Held[S]:
         """An aggregate beside the sessions as it stands; an unknown one is at version 0."""
 
@@ -257,7 +260,13 @@ class Store(Protocol):
         """The events of an aggregate beside the sessions, from the version behind `after`."""
 
     def deltas(self, after: Position = Position(0)) -> Iterator[CommittedDelta]:
-        """Every delta, in commit order, from the position behind `after`."""
+        """Every delta, in commit order, from the position behind `after`.
+
+        Raises Trimmed when some of them are no longer kept.
+        """
+
+    def trimmed(self) -> Position:
+        """Up to this position no delta is kept."""
 
     def delta(self, transaction: TransactionId) -> CommittedDelta | None: ...
 

@@ -11,6 +11,8 @@ from domain.ids import RoomId, SessionId
 from domain.tracked_room import TrackedRoom
 
 SECOND_MS = 1_000
+WINDOW_MS = 200
+"""Where calls are bounded by time, no window of this length has more than its part of a second's calls."""
 NEVER = 2**63
 """Later than any instant."""
 
@@ -110,17 +112,17 @@ class HostPulls:
     caught_up: int = 0
     """Version of the breaker's last closing behind which all rooms have caught up."""
     begun: deque[int] = field(default_factory=deque)
-    """When the calls of the last second began."""
+    """When the calls of the last window began."""
 
     def begin(self, now: int) -> None:
         """One more call."""
         self.at_work += 1
-        self.calls_in_the_last_second(now)
+        self.calls_lately(now)
         self.begun.append(now)
 
-    def calls_in_the_last_second(self, now: int) -> int:
-        """How many calls have begun within a second before now."""
-        while self.begun and not now - SECOND_MS < self.begun[0] <= now:
+    def calls_lately(self, now: int) -> int:
+        """How many calls have begun within a window before now."""
+        while self.begun and not now - WINDOW_MS < self.begun[0] <= now:
             self.begun.popleft()
         return len(self.begun)
 

@@ -6,10 +6,10 @@ and against a clock that only a test moves.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from application.pull_calls import SERVICE_PACE, Call, Listed, Pace, Plan, Step
-from application.pull_rooms import NEVER, SECOND_MS, HostPulls, Reading, RoomPulls, first_turn
+from application.pull_rooms import NEVER, SECOND_MS, WINDOW_MS, HostPulls, Reading, RoomPulls, first_turn
 from domain.backoff import BACKOFF, LIST_LANE, RoomBackoff, Trouble, fail, host_recovered, session_of, succeed
 from domain.backoff_policy import CLOCK_SET_BACK_MS, SERVICE_POLICY, BackoffPolicy
 from domain.breaker import (
@@ -49,6 +49,19 @@ class PullSchedule:
         self._planned_at = 0
 
     # What the store says.
+
+    def know(self, state: TrackedRoom | RoomBackoff | HostBreaker, now: int) -> Sequence[Step]:
+        """How one of the aggregates stands that pulls rest on; what is left to do about it."""
+        match state:
+            case TrackedRoom():
+                self.know_room(state, now)
+            case RoomBackoff():
+                self.know_backoff(state)
+            case HostBreaker():
+                return self.know_breaker(state)
+            case _:
+                assert_never(state)
+        return NO_STEPS
 
     def know_room(self, tracked: TrackedRoom, now: int) -> None:
         """A room as it stands: one that is not tracked any more is forgotten."""
@@ -133,12 +146,12 @@ class PullSchedule:
         free = self._pace.calls_per_host_max - host.at_work
         again_at = NEVER
         pages_max = self._pace.pages_max
-        if (usual := self._recovery_bound(host, now)) is not None:
+        if (usual := self._recovery_bound(host, len(ready), now)) is not None:
             pages_max = 1
-            left = usual - host.calls_in_the_last_second(now)
+            left = usual - host.calls_lately(now)
             if left < min(free, len(ready)):
                 free = left
-                again_at = max(host.begun[0] + SECOND_MS, now + 1) if host.begun else now + 1
+                again_at = max(host.begun[0] + WINDOW_MS, now + 1) if host.begun else now + 1
         calls: list[Call] = []
         taken: dict[RoomId, int] = {}
         for is_reading, _, pulls, lane in sorted(ready, key=lambda one: one[:2]):
@@ -150,22 +163,26 @@ class PullSchedule:
                 calls.append(Call(pulls.room, host.breaker.host, lane, pages_max if is_reading else 1))
         return calls, again_at
 
-    def _recovery_bound(self, host: HostPulls, now: int) -> int | None:
-        """How many calls a second a host gets whose rooms catch up behind an outage; None: as usual.
+    def _recovery_bound(self, host: HostPulls, ready: int, now: int) -> int | None:
+        """How many calls a window a host gets whose rooms catch up behind an outage; None: as usual.
 
-        Else the host that has just come back would get all that piled up at once.
+        Else the host that has just come back would get all that piled up at once. The bound goes when
+        nothing is left of the outage and the calls that are due would pass it anyway.
         """
         breaker = host.breaker
         if breaker.closed_version <= host.caught_up:
             return None
         rooms = self._rooms_of(breaker.host)
+        usual = sum(1 + pulls.live_sessions() for pulls in rooms) / self._pace.tick_s
+        a_second = max(self._pace.recovery_calls_min, usual * self._pace.recovery_share)
+        bound = max(1, int(a_second * WINDOW_MS / SECOND_MS))
         is_late = now >= breaker.closed_at + self._pace.recovery_max_s * SECOND_MS
-        is_behind = now < breaker.ramp_until or any(pulls.is_behind(breaker.closed_at) for pulls in rooms)
-        if is_late or not is_behind:
+        fits = ready <= bound - host.calls_lately(now)
+        is_over = fits and now >= breaker.ramp_until
+        if is_late or (is_over and not any(pulls.is_behind(breaker.closed_at) for pulls in rooms)):
             host.caught_up = breaker.closed_version
             return None
-        usual = sum(1 + pulls.live_sessions() for pulls in rooms) / self._pace.tick_s
-        return max(self._pace.recovery_calls_min, int(usual * self._pace.recovery_share))
+        return bound
 
     def _probe(self, host: HostPulls, now: int) -> tuple[list[Call], int]:
         """The one call that finds out for all rooms of a host, when it is due."""

@@ -2,26 +2,46 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 from application.aggregates import change
 from application.ports import Store
 from application.pull_calls import Call, Step
 from application.pull_schedule import PullSchedule
-from domain.backoff import BACKOFF, RoomBackoff
+from domain.aggregate import Kind
+from domain.backoff import BACKOFF
 from domain.breaker import BREAKER, BreakerEvent, BreakerPolicy, HostBreaker, claim_probe
-from domain.tracked_room import ROOM, TrackedRoom
+from domain.tracked_room import ROOM
+
+KINDS: Final[Sequence[Kind[Any]]] = (ROOM, BACKOFF, BREAKER)
+"""The aggregates that pulls rest on; rooms first, since the others are about them."""
+
+
+class Claim:
+    """Asks for a probe in a breaker's own stream, so that of two processes one gets it (SPEC B7)."""
+
+    def __init__(self, call: Call, policy: BreakerPolicy, now: int) -> None:
+        self._call = call
+        self._policy = policy
+        self._now = now
+        self._number = 0
+
+    def rule(self, breaker: HostBreaker) -> Sequence[BreakerEvent]:
+        """The rule to ask of the host's breaker."""
+        events = claim_probe(breaker, self._call.room, self._policy, self._now)
+        self._number = breaker.probes + 1 if events else 0
+        return events
+
+    @property
+    def granted(self) -> Call | None:
+        """The call with the number of its claim; None if somebody else was quicker."""
+        return replace(self._call, probe=self._number) if self._number else None
 
 
 def learn(store: Store, schedule: PullSchedule, now: int) -> Sequence[Step]:
     """Tell the schedule how all rooms, waits and breakers stand; what is left to do about them."""
-    steps: list[Step] = []
-    for room in store.aggregates(ROOM):
-        schedule.know_room(room.state, now)
-    for backoff in store.aggregates(BACKOFF):
-        schedule.know_backoff(backoff.state)
-    for breaker in store.aggregates(BREAKER):
-        steps += schedule.know_breaker(breaker.state)
-    return steps
+    held = [held for kind in KINDS for held in store.aggregates(kind)]
+    return [step for one in held for step in schedule.know(one.state, now)]
 
 
 def settle(store: Store, schedule: PullSchedule, steps: Sequence[Step], now: int) -> None:
@@ -29,25 +49,11 @@ def settle(store: Store, schedule: PullSchedule, steps: Sequence[Step], now: int
     left = list(steps)
     while left:
         step = left.pop(0)
-        state = change(store, step.kind, step.key, step.rule, now).state
-        match state:
-            case RoomBackoff():
-                schedule.know_backoff(state)
-            case HostBreaker():
-                left += schedule.know_breaker(state)
-            case TrackedRoom():
-                schedule.know_room(state, now)
+        left += schedule.know(change(store, step.kind, step.key, step.rule, now).state, now)
 
 
 def claim(store: Store, schedule: PullSchedule, call: Call, policy: BreakerPolicy, now: int) -> Call | None:
-    """The probe with the number of its claim; None if another process was quicker (SPEC B7)."""
-    number = 0
-
-    def rule(breaker: HostBreaker) -> tuple[BreakerEvent, ...]:
-        nonlocal number
-        events = claim_probe(breaker, call.room, policy, now)
-        number = breaker.probes + 1 if events else 0
-        return events
-
-    schedule.know_breaker(change(store, BREAKER, call.host, rule, now).state)
-    return replace(call, probe=number) if number else None
+    """The probe with the number of its claim; None if another process was quicker."""
+    claim = Claim(call, policy, now)
+    schedule.know(change(store, BREAKER, call.host, claim.rule, now).state, now)
+    return claim.granted

@@ -26,8 +26,6 @@ from domain.session import Session
 
 PAGE_ROWS: Final = 20
 """Messages asked for at a time (SPEC P1)."""
-PAGES_MAX: Final = 10
-"""Pages of a session in one round (SPEC P1)."""
 CALLS_MAX: Final = 100
 """Calls for a session in one round, bisecting and probing included; the next round goes on."""
 
@@ -53,6 +51,8 @@ class Reading:
     events: int = 0
     failure: Failure | None = None
     calls: int = 0
+    is_deleted: bool = False
+    """It is deleted here, so nobody was asked (SPEC P7)."""
 
 
 class SessionReader:
@@ -66,6 +66,7 @@ class SessionReader:
         room: RoomId,
         shown: RemoteSession,
         home: str,
+        pages_max: int,
     ) -> None:
         self._record = record
         self._activity = activity
@@ -73,14 +74,18 @@ class SessionReader:
         self._room = room
         self._shown = shown
         self._home = home
+        self._pages_max = pages_max
         self._session = SessionId(shown.id)
         self._reading = Reading()
 
     async def read(self) -> Reading:
-        """Read until the remote has no more, or PAGES_MAX pages, or a failure."""
-        pull = await self._pull()
+        """Read until the remote has no more, or as many pages as may be, or a failure."""
+        state = await self._record.state(self._room, self._session)
+        if state and state.is_deleted:
+            return Reading(is_deleted=True)
+        pull = (state.pull if state else None) or Pull()
         limit, after = PAGE_ROWS, pull.after
-        while self._reading.pages < PAGES_MAX and self._reading.calls < CALLS_MAX:
+        while self._reading.pages < self._pages_max and self._reading.calls < CALLS_MAX:
             # Fewer than a page are wanted above the cursor, at which a row may come again.
             again = int(after < pull.cursor and limit < PAGE_ROWS)
             read = await self._call(after, limit + again)
@@ -132,7 +137,7 @@ class SessionReader:
         if took in (Took.ALL, Took.EPOCH):
             self._reading = replace(self._reading, pages=self._reading.pages + 1, events=events)
         if took == Took.REFUSED:
-            return failure(FailureKind.CANCELED, "the session was deleted here meanwhile")
+            return failure(FailureKind.CANCELED, "the session, or its root, is deleted here")
         return await self._pull()
 
     async def _behind_bad(self, page: Page) -> RemoteCursor | Failure:

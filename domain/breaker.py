@@ -159,7 +159,10 @@ class HostBreaker:
 
     def allows(self, room: RoomId, now: int) -> bool:
         """Whether the room may call the host by itself; probes are claimed."""
-        return not self.is_open and has_ended(self.closed_at, self.place_of(room), now)
+        if self.is_open:
+            return False
+        is_ramp_over = has_ended(self.closed_at, self.ramp_until, now)
+        return is_ramp_over or has_ended(self.closed_at, self.place_of(room), now)
 
     def place_of(self, room: RoomId) -> int:
         """The instant in the ramp at which a room is due, always the same one for the same ramp."""
@@ -277,17 +280,21 @@ def probe_failed(
 ) -> tuple[BreakerEvent, ...]:
     """The call failed, and the next one waits longer. A late result changes nothing.
 
+    The wait is counted from the beginning of the probe, so that a host that lets calls hang is not asked
+    less often than one that refuses them; yet from its end it is the first step at least.
     A call that we gave up ourselves proves nothing; it counts, so that the claim ends.
     """
-    if not _is_current(breaker, probe):
+    if breaker.probe is None or not _is_current(breaker, probe):
         return ()
     last_s = 0.0 if trouble.is_canceled else breaker.step_s
     step_s, wait_s = policy.step(last_s, trouble, _drawn(breaker, seed))
+    began = min(breaker.probe.began, now)  # the clock may have been set back in between
+    pause_s = max(policy.probes.next(0.0), policy.probes.heeded(trouble.retry_after_s))
     failed = ProbeFailed(
         kind=trouble.kind,
         status=trouble.status,
         step_s=step_s,
-        until=_until(now, wait_s),
+        until=max(_until(began, wait_s), _until(now, pause_s)),
         content=_told(trouble),
     )
     return (failed,)

@@ -225,6 +225,10 @@ class AsyncLedger:
         rows = await self._read(self._store.sessions, room)
         return [row.state for row in rows if row.state.pull]
 
+    async def store_ids(self) -> Sequence[str]:
+        """Every id the store ever had."""
+        return await self._read(self._store.ids)
+
     async def aggregate(self, kind: Kind[S], key: str) -> Held[S]:
         """An aggregate beside the sessions as it stands."""
         return await self._read(self._store.aggregate, kind, key)

@@ -32,6 +32,10 @@ POLL_S: Final = 0.25
 """How often it looks without being woken: for lanes of a worker that died, and for what operators changed."""
 MEND_EVERY_S: Final = 5.0
 """How often it looks for lanes that a clock put back has left in the future."""
+TRIM_EVERY_S: Final = 60.0
+"""How often it removes deltas that are old and delivered."""
+TRIM_ROWS: Final = 1_000
+"""Deltas that are removed at once."""
 STORE_PAUSE_S: Final = 1.0
 """How long it leaves a store alone that cannot be used."""
 WAKE_EVERY_MS: Final = 1_000
@@ -52,6 +56,8 @@ class Timing:
     """A lane of a worker that died is somebody else's after this."""
     drain_s: float = 8.0
     """A worker that is stopped finishes what it has begun for so long."""
+    kept_ms: int = 7 * 24 * 60 * 60 * 1_000
+    """How long a delta is kept at least, when every subscription has had it (SPEC O3)."""
 
 
 @dataclass(slots=True)
@@ -115,12 +121,14 @@ class DeliveryWorker:
         watching.start()
         marking = self._loop.create_task(self._marking())
         beating = self._loop.create_task(self._beating())
+        trimming = self._loop.create_task(self._trimming())
         try:
             while not self._is_stopping:
                 await self._look()
             await self._drain()
         finally:
             beating.cancel()
+            trimming.cancel()
             await self._end_lanes()
             self._is_stopping = True
             self._marked.set()
@@ -362,3 +370,14 @@ class DeliveryWorker:
             for lease in self._held:
                 if lease not in self._marks:
                     self._mark(Mark(lease))
+
+    async def _trimming(self) -> None:
+        """Remove what is old and was delivered, a little at a time."""
+        while True:
+            before = self._now() - self.timing.kept_ms
+            try:
+                removed = await self._do(self.lanes.trim, before, TRIM_ROWS)
+            except RepriseError as error:
+                log.warning("trim_waits", error=str(error))
+                removed = 0
+            await asyncio.sleep(POLL_S if removed == TRIM_ROWS else TRIM_EVERY_S)

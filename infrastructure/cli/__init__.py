@@ -16,6 +16,7 @@ from infrastructure.cli.doctor import doctor
 from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED, failure_of
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
+from infrastructure.cli.pulling import pull
 from infrastructure.cli.reading import messages, sessions
 from infrastructure.cli.rooms import hide, rooms, unhide
 from infrastructure.cli.serving import serve
@@ -85,6 +86,7 @@ for _verb in (
     outbox,
     redeliver,
     rooms,
+    pull,
     waits,
     settle,
     delete,

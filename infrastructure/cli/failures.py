@@ -11,7 +11,7 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     2: "the command was misspelled",
     3: "not found: a session, a room, a file, a store",
     4: "conflict with what is recorded",
-    5: "a service answered with an error",
+    5: "a service or remote answered with an error, or not at all",
     69: "the store or service cannot be reached, or an address is taken",
     74: "no room left, or output that cannot be written",
     75: "somebody else holds it: try again",

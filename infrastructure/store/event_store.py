@@ -25,7 +25,7 @@ from application.ports import (
 )
 from domain.aggregate import Held, Kind
 from domain.delta import CommittedDelta
-from domain.errors import StoreError
+from domain.errors import StoreError, Trimmed
 from domain.ids import MessageVersion, Position, RoomId, SessionId, StreamId, TransactionId, session_stream
 from domain.interaction import Interaction
 from domain.session import Session
@@ -156,6 +156,10 @@ class EventStore:
             rows = tables.messages_before(key, version or _NEWEST, limit + 1)
             return _message_rows(tables, key, rows, limit, bytes_max)
 
+    def ids(self) -> Sequence[str]:
+        with self._database.read() as tables:
+            return [store_id for _, store_id in tables.stores()]
+
     def aggregate(self, kind: Kind[S], key: str) -> Held[S]:
         with self._database.read() as tables:
             return aggregates.load(tables, kind, key)
@@ -203,6 +207,8 @@ class EventStore:
     def deltas(self, after: Position = Position(0)) -> Iterator[CommittedDelta]:
         while True:
             with self._database.read() as tables:
+                if after < (trimmed := tables.lanes.trimmed()):
+                    raise Trimmed(after, trimmed)
                 page = [committed_delta(row) for row in tables.outbox(after, PAGE_ROWS)]
             yield from page
             if len(page) < PAGE_ROWS:
@@ -233,6 +239,9 @@ class EventStore:
 
     def subscribe(self, name: str, after: Position | None) -> None:
         def begin(tables: Tables) -> None:
+            trimmed = tables.lanes.hold_trim()
+            if after is not None and after < trimmed and name not in tables.subscriptions():
+                raise Trimmed(after, trimmed)
             tables.put_subscription(name, tables.outbox_end() if after is None else after)
 
         in_transaction(self._database, begin)
@@ -262,12 +271,17 @@ class EventStore:
         with self._database.read() as tables:
             return Position(tables.outbox_end())
 
+    def trimmed(self) -> Position:
+        """Up to this position no delta is kept."""
+        with self._database.read() as tables:
+            return Position(tables.lanes.trimmed())
+
     def outbox(self, *, pending: bool = False) -> Iterator[OutboxEntry]:
         waiting: dict[Position, list[str]] = {}
         for name in self.subscriptions():
             for committed in self._all_pending(name):
                 waiting.setdefault(committed.last_position, []).append(name)
-        for committed in self.deltas():
+        for committed in self.deltas(self.trimmed()):
             names = tuple(waiting.get(committed.last_position, ()))
             if names or not pending:
                 yield OutboxEntry(committed, names)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from itertools import takewhile
 from typing import Final, Protocol, TypeVar
 
 from application.lanes import Choice, Claim, Delivered, Due, Lease, Mark, Want
@@ -72,6 +73,22 @@ class LaneStore:
         with self._database.read() as tables:
             found = [tables.lanes.next_due(name, now) for name in names]
         return min((at for at in found if at is not None), default=None)
+
+    def trim(self, recorded_before: int, limit: int) -> int:
+        def trim(lanes: LaneTables) -> int:
+            lanes.hold_trim()
+            unfinished = lanes.first_unfinished()
+            old = list(
+                takewhile(
+                    lambda row: row[1] < recorded_before and (unfinished is None or row[0] < unfinished),
+                    lanes.oldest(limit),
+                )
+            )
+            if old:
+                lanes.trim(old[-1][0])
+            return len(old)
+
+        return self._operate(trim)
 
     def deliveries(
         self, name: str, filter_: Filter, choice: Choice, now: int, after: Position, limit: int

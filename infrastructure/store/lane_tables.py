@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from application.lanes import NEVER, UNFINISHED, Choice, Delivered, Lease, Mark, Parking, State
 from domain.delivery_schedule import Tries
-from domain.errors import LeaseLost
+from domain.errors import LeaseLost, Trimmed
 from domain.ids import Position, RoomId, TransactionId
 from infrastructure.store.tables import OutboxRow, Row
 from infrastructure.store.writer import committed_delta
@@ -75,6 +75,8 @@ class LaneTables:
     # Subscriptions.
 
     def begin(self, name: str, after: Position) -> None:
+        if after < (trimmed := self.hold_trim()):
+            raise Trimmed(after, trimmed)
         self.end(name)
         self._all("INSERT INTO subscriptions (name, after, seen) VALUES (?, ?, ?)", name, after, after)
 
@@ -340,6 +342,56 @@ class LaneTables:
             name,
             room,
         )
+
+    # What is kept.
+
+    def trimmed(self) -> int:
+        """Up to this position no row of the outbox is kept."""
+        return int(self._all("SELECT position FROM trims WHERE name = 'outbox'")[0][0])
+
+    def hold_trim(self) -> int:
+        """The same, while nobody else trims, nor begins a subscription."""
+        return int(self._all("SELECT position FROM trims WHERE name = 'outbox' FOR UPDATE")[0][0])
+
+    def first_unfinished(self) -> int | None:
+        """The first row that a subscription has neither had nor parked nor skipped; None when all is done."""
+        found = [
+            position
+            for name, after, seen in self._all("SELECT name, after, seen FROM subscriptions ORDER BY name")
+            for position in self._unfinished(name, after, seen)
+            if position is not None
+        ]
+        return min(found, default=None)
+
+    def _unfinished(self, name: str, after: int, seen: int) -> list[int | None]:
+        if seen < 0:
+            rows = self._all(
+                "SELECT o.position FROM outbox o LEFT JOIN lanes l ON l.name = ? AND l.room = o.room"
+                " WHERE o.position > ? AND o.position > COALESCE(l.position, 0) ORDER BY o.position LIMIT 1",
+                name,
+                after,
+            )
+            return [row[0] for row in rows]
+        in_lanes = self._all(
+            "SELECT min(first) FROM (SELECT (SELECT min(o.position) FROM outbox o WHERE o.room = lanes.room"
+            " AND o.position > lanes.position AND o.position > ?) AS first"
+            f" FROM lanes WHERE name = ? AND {_OPEN}) AS firsts",
+            after,
+            name,
+        )
+        asked = self._all("SELECT min(position) FROM asides WHERE name = ? AND state = 'asked'", name)
+        new = self._all("SELECT min(position) FROM outbox WHERE position > ?", seen)
+        return [in_lanes[0][0], asked[0][0], new[0][0]]
+
+    def oldest(self, limit: int) -> list[Row]:
+        """Position and recorded time of the first rows that are kept."""
+        return self._all("SELECT position, recorded_at FROM outbox ORDER BY position LIMIT ?", limit)
+
+    def trim(self, position: int) -> None:
+        """Keep nothing up to a position."""
+        self._all("DELETE FROM outbox WHERE position <= ?", position)
+        self._all("DELETE FROM asides WHERE position <= ?", position)
+        self._all("UPDATE trims SET position = ? WHERE name = 'outbox'", position)
 
     # Looking.
 

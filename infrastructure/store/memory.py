@@ -27,6 +27,7 @@ from infrastructure.store.tables import (
     READ_MODELS,
     SESSIONS,
     SUBSCRIPTIONS,
+    TRIMS,
     TURNS,
     Answered,
     Head,
@@ -49,6 +50,12 @@ class _Recorder(POPOApplicationRecorder):
         del self._stored_events[length:]
 
 
+def _empty_operations() -> Models:
+    operations: Models = {table.name: {} for table in OPERATIONS}
+    operations[TRIMS.name][("outbox",)] = ("outbox", 0)
+    return operations
+
+
 def _empty_models() -> Models:
     return {table.name: {} for table in READ_MODELS}
 
@@ -64,7 +71,7 @@ class _Data:
     outbox: dict[int, OutboxRow] = field(default_factory=dict)
     stores: dict[int, str] = field(default_factory=dict)
     snapshots: dict[StreamId, tuple[int, bytes]] = field(default_factory=dict)
-    operations: Models = field(default_factory=lambda: {table.name: {} for table in OPERATIONS})
+    operations: Models = field(default_factory=_empty_operations)
     models: Models = field(default_factory=_empty_models)
     rebuilt: dict[str, Models] = field(default_factory=dict)
 
@@ -158,6 +165,10 @@ class MemoryTables:
     @property
     def lanes(self) -> LaneTables:
         return MemoryLanes(self)
+
+    def remove_outbox(self, position: int) -> None:
+        """Take a row out of the outbox."""
+        _remove(self._data.outbox, position, self._undo)
 
     def remove(self, table: Table, keys: Row) -> None:
         """Take a row out of a table that is no read model."""
@@ -275,7 +286,7 @@ class MemoryTables:
 
     def put_subscription(self, name: str, after: int) -> None:
         if not self.get(SUBSCRIPTIONS, name):
-            self.put(SUBSCRIPTIONS, (name, after, after))
+            self.put(SUBSCRIPTIONS, (name, after, -1))
 
     def subscriptions(self) -> Sequence[str]:
         return [row[0] for row in self.rows(SUBSCRIPTIONS)]

@@ -5,9 +5,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Protocol
 
 from application.lanes import NEVER, UNFINISHED, Choice, Delivered, Mark, Parking, State
+from domain.errors import Trimmed
 from domain.ids import Position
 from infrastructure.store.lane_tables import CLOCK_SKEW_MAX_MS, Aside, Claimed, LaneTables, moved
-from infrastructure.store.tables import ASIDES, LANES, SUBSCRIPTIONS, OutboxRow, Row, Table
+from infrastructure.store.tables import ASIDES, LANES, SUBSCRIPTIONS, TRIMS, OutboxRow, Row, Table
 from infrastructure.store.writer import committed_delta
 
 NEW_LANE: Final = (0, 0, 0, 0, "", 0, 0, 0, 0)
@@ -29,6 +30,8 @@ class MemoryRows(Protocol):
     def outbox(self, after: int = 0, limit: int = 1_000) -> Sequence[OutboxRow]: ...
 
     def outbox_at(self, position: int) -> OutboxRow | None: ...
+
+    def remove_outbox(self, position: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class MemoryLanes(LaneTables):
     # Subscriptions.
 
     def begin(self, name: str, after: Position) -> None:
+        if after < (trimmed := self.hold_trim()):
+            raise Trimmed(after, trimmed)
         self.end(name)
         self._tables.put(SUBSCRIPTIONS, (name, after, after))
 
@@ -276,6 +281,45 @@ class MemoryLanes(LaneTables):
                 lane, owner="", until=0, token=lane.token + 1, attempts=0, refusals=0, resumes_at=0
             )
             self._put(replace(freed, due_at=now, asked=max(lane.asked + asked, 0)))
+
+    # What is kept.
+
+    def trimmed(self) -> int:
+        row = self._tables.get(TRIMS, "outbox")
+        assert row is not None, "it is there from the start"
+        return int(row[1])
+
+    def hold_trim(self) -> int:
+        return self.trimmed()
+
+    def _unfinished(self, name: str, after: int, seen: int) -> list[int | None]:
+        is_observer = seen < 0
+        for row in self._tables.outbox(after, _EVERYTHING):
+            lane, aside = self._lane(name, row.room), self._tables.get(ASIDES, name, row.last_position)
+            is_asked = aside is not None and aside[3] == "asked"
+            position = lane.position if lane else 0
+            target = _EVERYTHING if is_observer else lane.target if lane else 0
+            is_left = position < row.last_position <= target or (not is_observer and row.last_position > seen)
+            if is_asked or is_left:
+                return [row.last_position]
+        return []
+
+    def first_unfinished(self) -> int | None:
+        rows = self._tables.rows(SUBSCRIPTIONS)
+        found = [position for row in rows for position in self._unfinished(*row) if position is not None]
+        return min(found, default=None)
+
+    def oldest(self, limit: int) -> list[Row]:
+        return [(row.last_position, row.recorded_at) for row in self._tables.outbox(0, limit)]
+
+    def trim(self, position: int) -> None:
+        for row in self._tables.outbox(0, _EVERYTHING):
+            if row.last_position <= position:
+                self._tables.remove_outbox(row.last_position)
+        for aside in list(self._tables.rows(ASIDES)):
+            if aside[1] <= position:
+                self._tables.remove(ASIDES, aside[:2])
+        self._tables.put(TRIMS, ("outbox", position))
 
     # Looking.
 

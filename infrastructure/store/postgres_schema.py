@@ -76,7 +76,7 @@ CREATE INDEX outbox_by_room ON outbox (room, position);
 CREATE TABLE subscriptions (
     name TEXT COLLATE "C" PRIMARY KEY,
     after BIGINT NOT NULL,                              -- it wants what stands behind this position
-    seen BIGINT NOT NULL                                   -- up to here its lanes know what there is
+    seen BIGINT NOT NULL -- its lanes know all up to here, -1 without a worker
 );
 CREATE TABLE lanes (
     name TEXT COLLATE "C" NOT NULL,                                  -- the subscription
@@ -126,6 +126,7 @@ CREATE TABLE trims (
     name TEXT COLLATE "C" PRIMARY KEY,
     position BIGINT NOT NULL                               -- up to here nothing is kept
 );
+INSERT INTO trims VALUES ('outbox', 0);
 """
 
 READ_MODELS: Final = """

@@ -567,7 +567,7 @@ class PostgresTables:
     # Deliveries.
 
     def put_subscription(self, name: str, after: int) -> None:
-        self._do("INSERT INTO subscriptions VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", name, after, after)
+        self._do("INSERT INTO subscriptions VALUES (%s, %s, -1) ON CONFLICT DO NOTHING", name, after)
 
     def subscriptions(self) -> Sequence[str]:
         return [row[0] for row in self._all("SELECT name FROM subscriptions ORDER BY name")]

@@ -420,7 +420,8 @@ def _outbox_row(row: Sequence[Any]) -> OutboxRow:
 @cache
 def _in_sqlite(statement: str) -> str:
     """A statement as SQLite has it: whoever writes has the whole file, and max takes two."""
-    return statement.replace(" FOR UPDATE SKIP LOCKED", "").replace("GREATEST(", "max(")
+    statement = statement.replace(" FOR UPDATE SKIP LOCKED", "").replace(" FOR UPDATE", "")
+    return statement.replace("GREATEST(", "max(")
 
 
 class SQLiteStatements:
@@ -604,7 +605,7 @@ class SQLiteTables:
     # Deliveries.
 
     def put_subscription(self, name: str, after: int) -> None:
-        self._db.execute("INSERT OR IGNORE INTO subscriptions VALUES (?, ?, ?)", (name, after, after))
+        self._db.execute("INSERT OR IGNORE INTO subscriptions VALUES (?, ?, -1)", (name, after))
 
     def subscriptions(self) -> Sequence[str]:
         return [row[0] for row in self._all("SELECT name FROM subscriptions ORDER BY name")]

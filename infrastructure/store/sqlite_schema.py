@@ -66,7 +66,7 @@ CREATE INDEX outbox_by_room ON outbox (room, position);
 CREATE TABLE subscriptions (
     name TEXT PRIMARY KEY,
     after INTEGER NOT NULL,                                 -- it wants what stands behind this position
-    seen INTEGER NOT NULL                                   -- up to here its lanes know what there is
+    seen INTEGER NOT NULL -- its lanes know all up to here, -1 without a worker
 ) WITHOUT ROWID;
 CREATE TABLE lanes (
     name TEXT NOT NULL,                                  -- the subscription
@@ -116,6 +116,7 @@ CREATE TABLE trims (
     name TEXT PRIMARY KEY,
     position INTEGER NOT NULL                               -- up to here nothing is kept
 ) WITHOUT ROWID;
+INSERT INTO trims VALUES ('outbox', 0);
 """
 
 READ_MODELS: Final = """

@@ -11,6 +11,7 @@ from tests.benchmarks import (
     long_session,
     many_callers,
     one_caller,
+    service,
     startup,
     transcripts,
 )
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "folder": folder.run,
     "destinations": destinations.run,
     "startup": startup.run,
+    "service": service.run,
 }
 
 

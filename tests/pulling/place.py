@@ -48,7 +48,15 @@ class Mirror:
 
     async def read(self, session: str = SESSION) -> Reading:
         """One round of one session."""
-        reader = SessionReader(self.ledger, self.activity, REMOTE, ROOM, await self.shown(session), home=HOME)
+        reader = SessionReader(
+            self.ledger,
+            self.activity,
+            REMOTE,
+            ROOM,
+            await self.shown(session),
+            home=HOME,
+            pages_max=10,
+        )
         return await reader.read()
 
     async def session(self, session: str = SESSION) -> SessionView:

@@ -34,7 +34,7 @@ class Outage:
     last_fresh_s: float
     """From the recovery to the first good list of the last room."""
     peak_after: int
-    """The busiest second of the ten minutes behind the recovery."""
+    """The busiest second behind the recovery."""
     caught_up_s: float
     """From the recovery until every message that was written by then had been pulled."""
 
@@ -60,6 +60,7 @@ def outage(
     sessions: int = 5,
     warm_up: int = 2 * MINUTE,
     length: int = 30 * MINUTE,
+    after: int = 6 * MINUTE,
     trouble: Trouble = REFUSED,
     latency_ms: int = 20,
 ) -> tuple[Outage, World]:
@@ -68,7 +69,7 @@ def outage(
     up_at = down_at + length
     fault = Fault(down_at, up_at, trouble, latency_ms)
     world = World(Remote(seed, START_MS, rooms(seed, count, sessions), [fault]), profile, seed)
-    world.run(up_at + 10 * MINUTE)
+    world.run(up_at + after)
     asked = world.requests
     steady = [one for one in asked if down_at - MINUTE <= one.at < down_at]
     down = [one for one in asked if down_at <= one.at < up_at]
