@@ -158,15 +158,6 @@ class Delivered:
     """The worker that has its lane."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How a subscription's deltas stand, for lists."""
-
-    states: dict[State, int] = field(default_factory=dict)
-    oldest_at: int = 0
-    """When its oldest unfinished delta was recorded, in ms; 0 when there is none."""
-
-
 class LaneWriter(Protocol):
     """What is changed beside the log, in the transaction that stores why."""
 

@@ -64,6 +64,18 @@ class Subscriptions:
         """Every subscription that is there, by name."""
         return [held for held in self.store.aggregates(SUBSCRIPTION) if held.state.is_known]
 
+    def observers(self) -> Sequence[str]:
+        """The names under which observers in some process subscribed; no worker serves them."""
+        served = {held.key for held in self.all()}
+        return [name for name in self.deliveries.subscriptions() if name not in served]
+
+    def counts(self, name: str) -> dict[State, int]:
+        """How many of a subscription's deltas that are kept stand in each state."""
+        counts = dict.fromkeys(State, 0)
+        for one in self.list(name):
+            counts[one.state] += 1
+        return counts
+
     def show(self, name: str) -> Held[Subscription]:
         """One subscription; raises NotFound when there is none."""
         held = self.store.aggregate(SUBSCRIPTION, name)
@@ -93,9 +105,16 @@ class Subscriptions:
         return self._change(name, lambda one: rules.rotate(one, secret_ref, previous_until), actor)
 
     def remove(self, name: str, *, actor: str = "") -> Held[Subscription]:
-        """End a subscription and forget its progress; its history stays."""
-        self.show(name)
-        return self._change(name, rules.remove, actor, lambda lanes: lanes.end(name))
+        """End a subscription and forget its progress; its history stays. Also one of an observer."""
+        is_observer = name in self.observers()
+        if not is_observer:
+            self.show(name)
+        return self._change(
+            name,
+            lambda one: rules.remove(one, is_observer=is_observer),
+            actor,
+            lambda lanes: lanes.end(name),
+        )
 
     # Deliveries.
 

@@ -301,9 +301,9 @@ def request_redelivery(subscription: Subscription, chosen: RedeliveryRequested) 
     return (chosen,) if chosen.count else ()
 
 
-def remove(subscription: Subscription) -> Events:
-    """End a subscription; one that is not there is no news."""
-    return (Removed(),) if subscription.is_known else ()
+def remove(subscription: Subscription, *, is_observer: bool = False) -> Events:
+    """End a subscription; one that is not there is no news. An observer's was never added by an event."""
+    return (Removed(),) if subscription.is_known or is_observer else ()
 
 
 def starts_behind(asked: int | None, end: Position) -> Position:

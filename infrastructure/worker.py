@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
+from time import monotonic
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -19,7 +20,7 @@ import structlog
 from application.lane_run import LaneRun, merged
 from application.lanes import Claim, Lanes, Lease, Mark, Parking, Want
 from application.ports import Clock, Watch
-from application.sinks import Sink, Trouble
+from application.sinks import Parcel, Receipt, Sink, Trouble
 from application.subscriptions import Subscriptions
 from domain.errors import LeaseLost, RepriseError, StoreError
 from domain.ids import Position, TransactionId
@@ -95,8 +96,8 @@ class DeliveryWorker:
     timing: Timing = field(default_factory=Timing)
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often a subscription's parcels were delivered, failed or parked here."""
-    seen_alive_at: int = 0
-    """When it last looked for work, in ms."""
+    beat_at: float = 0.0
+    """When it last looked for work, on the monotonic clock."""
 
     def __post_init__(self) -> None:
         self._served: dict[str, _Served] = {}
@@ -174,7 +175,7 @@ class DeliveryWorker:
     async def _look(self) -> None:
         """Take on what is due; else wait until something may be."""
         self._woken.clear()
-        self.seen_alive_at = self.clock.now_ms()
+        self.beat_at = monotonic()
         try:
             await self._refresh()
             has_more = await self._claim()
@@ -272,7 +273,7 @@ class DeliveryWorker:
             if self._is_stopping or not served.is_active or held.until <= self._now():
                 return run.left(self._now())
             crashpoint("outbox.before_send")
-            receipt = await served.sink.send(run.parcel())
+            receipt = await _sent(served.sink, run.parcel())
             crashpoint("outbox.after_send")
             if receipt.trouble is None:
                 self._count(served, "delivered")
@@ -381,3 +382,12 @@ class DeliveryWorker:
                 log.warning("trim_waits", error=str(error))
                 removed = 0
             await asyncio.sleep(POLL_S if removed == TRIM_ROWS else TRIM_EVERY_S)
+
+
+async def _sent(sink: Sink, parcel: Parcel) -> Receipt:
+    """What became of a parcel. A sink that raises is mistaken; that must not hold up its lane for good."""
+    try:
+        return await sink.send(parcel)
+    except Exception as error:
+        log.exception("sink_failed", subscription=parcel.subscription)
+        return Receipt(Trouble.ENDPOINT, f"the sink failed: {type(error).__name__}")

@@ -74,7 +74,9 @@ def pull(room: str, once: bool, everything: bool) -> None:
         known = rooms_of(ledger)
         tracked = {one.room for one in known.tracked()}
         if room and room not in tracked:
-            raise Failure(f"room {room} is not tracked; `reprise rooms track {room} --remote URL` does", exit_code=3)
+            raise Failure(
+                f"room {room} is not tracked; `reprise rooms track {room} --remote URL` does", exit_code=3
+            )
         if not tracked:
             raise Failure("no room is tracked; `reprise rooms track ROOM --remote URL` begins", exit_code=3)
         if once and room:
