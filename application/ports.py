@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from application.lanes import Lanes, LaneWriter
+from application.signing import SigningSecrets
 from domain.aggregate import Held, Kind
 from domain.delta import CommitDelta, CommittedDelta
 from domain.event import Content, Event
@@ -205,6 +206,10 @@ class Store(Protocol):
     @property
     def lanes(self) -> Lanes:
         """Who delivers what, and how far everybody has come."""
+
+    @property
+    def secrets(self) -> SigningSecrets:
+        """What webhooks are signed with."""
 
     def submit(self, decide: Decide) -> Committed:
         """Decide and store in one transaction (SPEC C2).

@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from application.ports import Clock
 from application.signing import SigningSecrets
-from application.sinks import Sink
+from application.sinks import Parcel, Receipt, Sink, Trouble
 from domain.errors import RepriseError
 from infrastructure.addresses import AddressPolicy
 
@@ -56,8 +56,21 @@ def check_target(kind: str, target: str, addresses: AddressPolicy | None = None)
             return f"file://{_path(parts)}"
 
 
-def open_sink(kind: str, target: str, secret_ref: str, around: Surroundings) -> Sink:
-    """The sink for a target. Raises BadTarget; connects when something is sent."""
+class UnservedSink:
+    """Takes nothing, and says why: a target that was once taken and can no longer be served."""
+
+    def __init__(self, reason: str) -> None:
+        self._receipt = Receipt(Trouble.ENDPOINT, reason)
+
+    async def send(self, parcel: Parcel) -> Receipt:  # noqa: ARG002  (the port's signature)
+        return self._receipt
+
+    async def close(self) -> None:
+        """Nothing to let go."""
+
+
+def open_sink(kind: str, target: str, subscription: str, around: Surroundings) -> Sink:
+    """The sink for the target of a subscription. Raises BadTarget; connects when something is sent."""
     parts = _split(check_target(kind, target, around.addresses))
     match kind:
         case "webhook":
@@ -65,7 +78,7 @@ def open_sink(kind: str, target: str, secret_ref: str, around: Surroundings) -> 
             from infrastructure.sinks.webhook import LIMITS, WebhookSink
 
             client = HttpClient(around.addresses, LIMITS, one_host=True)
-            return WebhookSink(parts.geturl(), client, around.secrets, secret_ref, around.clock)
+            return WebhookSink(parts.geturl(), client, around.secrets, subscription, around.clock)
         case "jetstream":
             from infrastructure.sinks.jetstream import JetStreamSink, NatsMissing
 

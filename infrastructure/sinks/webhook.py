@@ -41,13 +41,13 @@ class WebhookSink:
     """One endpoint. Requests of different rooms run side by side, over connections that are kept."""
 
     def __init__(
-        self, url: str, client: HttpClient, secrets: SigningSecrets, secret_ref: str, clock: Clock
+        self, url: str, client: HttpClient, secrets: SigningSecrets, subscription: str, clock: Clock
     ) -> None:
-        """The sink closes `client`, which has LIMITS."""
+        """Signs with the secrets of `subscription`, and closes `client`, which has LIMITS."""
         self._url = url
         self._client = client
         self._secrets = secrets
-        self._secret_ref = secret_ref
+        self._subscription = subscription
         self._clock = clock
         self._kept: tuple[int, Sequence[Webhook]] | None = None
 
@@ -69,7 +69,7 @@ class WebhookSink:
     async def _signers(self, now: int) -> Sequence[Webhook]:
         """The secrets that sign now, the current one first."""
         if self._kept is None or not 0 <= now - self._kept[0] < SECRETS_FRESH_MS:
-            kept = await asyncio.to_thread(self._secrets.of, self._secret_ref)
+            kept = await asyncio.to_thread(self._secrets.of, self._subscription)
             self._kept = (now, signers_of(kept, now))
         return self._kept[1]
 

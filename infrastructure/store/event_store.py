@@ -23,6 +23,7 @@ from application.ports import (
     Verification,
     Watch,
 )
+from application.signing import SigningSecrets
 from domain.aggregate import Held, Kind
 from domain.delta import CommittedDelta
 from domain.errors import StoreError, Trimmed
@@ -43,6 +44,7 @@ from infrastructure.store.rows import (
     session_of,
     turn_of_row,
 )
+from infrastructure.store.secrets import StoredSecrets
 from infrastructure.store.tables import Database, Row, StoredRecord, Tables, in_transaction
 from infrastructure.store.tokens import StoredTokens
 from infrastructure.store.view import load_state
@@ -77,6 +79,7 @@ class EventStore:
         self._snapshots = Snapshots(self._writer)
         self._group = GroupCommit(self._store)
         self.lanes = LaneStore(database)
+        self.secrets: SigningSecrets = StoredSecrets(database)
 
     # Writing.
 

@@ -106,7 +106,7 @@ CREATE TABLE tokens (
     revoked_at BIGINT NOT NULL                          -- 0 while it is good
 );
 CREATE TABLE secrets (
-    ref TEXT COLLATE "C" PRIMARY KEY,                   -- what the subscription's events call them
+    subscription TEXT COLLATE "C" PRIMARY KEY,          -- its name
     secrets TEXT COLLATE "C" NOT NULL                   -- a JSON list of [secret, valid until], newest first
 );
 CREATE INDEX lanes_due ON lanes (name, due_at) WHERE target > position OR asked > 0;
@@ -217,7 +217,7 @@ TEXT_COLUMNS: Final = frozenset(
         "scopes",
         "rooms",
         "note",
-        "ref",
+        "subscription",
         "secrets",
         "room",
         "session",

@@ -96,7 +96,7 @@ CREATE TABLE tokens (
     revoked_at INTEGER NOT NULL                         -- 0 while it is good
 ) WITHOUT ROWID;
 CREATE TABLE secrets (
-    ref TEXT PRIMARY KEY,                               -- what the subscription's events call them
+    subscription TEXT PRIMARY KEY,                      -- its name
     secrets TEXT NOT NULL                               -- a JSON list of [secret, valid until], newest first
 ) WITHOUT ROWID;
 CREATE INDEX lanes_due ON lanes (name, due_at) WHERE target > position OR asked > 0;

@@ -96,7 +96,7 @@ ASIDES: Final = Table(
 TRIMS: Final = Table("trims", ("name", "position"), 1)
 COMMANDS: Final = Table("commands", ("key", "stream", "digest", "answer", "position", "expires_at"), 1)
 TOKENS: Final = Table("tokens", ("id", "digest", "scopes", "rooms", "note", "created_at", "revoked_at"), 1)
-SECRETS: Final = Table("secrets", ("ref", "secrets"), 1)
+SECRETS: Final = Table("secrets", ("subscription", "secrets"), 1)
 
 OPERATIONS: Final = (SUBSCRIPTIONS, LANES, ASIDES, TRIMS, COMMANDS, TOKENS, SECRETS)
 """What is kept beside the log and cannot be made from it; the outbox can."""
