@@ -140,6 +140,15 @@ class SessionRow:
     content: Content
 
 
+@dataclass(frozen=True, slots=True)
+class RoomRow:
+    """A room, as far as its sessions tell of it."""
+
+    room: RoomId
+    sessions: int
+    updated_at: int
+
+
 Listed = tuple[int, str, str]
 """The place of a session in the list of them: when it changed last, its room, its id."""
 
@@ -231,6 +240,9 @@ class Store(Protocol):
 
     def rooms_of(self, session: SessionId) -> Sequence[RoomId]:
         """The rooms that have a session of this id."""
+
+    def rooms(self, after: str, limit: int) -> Sequence[RoomRow]:
+        """The rooms that have sessions which are not deleted, by name, from behind one."""
 
     def live_sessions(self, room: RoomId) -> Sequence[Session]:
         """Sessions with a live or queued turn."""

@@ -9,11 +9,33 @@ from typing import Any, Final, TypeVar
 from application import access, commands
 from application.access import Token
 from application.aggregates import Changing
+from application.causes import Cause
 from application.commands import Command, R, Rule, decision
+from application.finding import Found, Wanted
 from application.ledger import Ledger
-from application.ports import Committed, Decide, Extent, Observer, OutboxEntry, StoredEvent, Verification
+from application.mirroring import is_pulled
+from application.past import Comparison
+from application.ports import (
+    Committed,
+    Decide,
+    Extent,
+    Listed,
+    Observer,
+    OutboxEntry,
+    StoredEvent,
+    Verification,
+)
 from application.status import StatusView, status_of
-from application.views import MessagePage, MessageReply, Reply, SessionSummary, SessionView, StateReply
+from application.views import (
+    AgentView,
+    MessagePage,
+    MessageReply,
+    Reply,
+    RoomSummary,
+    SessionSummary,
+    SessionView,
+    StateReply,
+)
 from domain.aggregate import Held, Kind
 from domain.delta import CommittedDelta
 from domain.event import Event
@@ -122,7 +144,17 @@ class AsyncLedger:
         """See `Ledger.settle`; its observers are called before it returns."""
         return await self._read(self._ledger.settle, room)
 
+    async def do(self, command: Command[R], *, caller: str = "", if_version: int | None = None) -> R:
+        """See `Ledger.do`."""
+        return await self._do(commands.meant(command, caller, if_version))
+
     # Reading.
+
+    async def agents(
+        self, room: str, origin: str = "", user: str = "", device: str = ""
+    ) -> tuple[AgentView, ...]:
+        """See `Ledger.agents`."""
+        return await self._read(self._ledger.agents, room, origin, user, device)
 
     async def session(self, room: str, session: str) -> SessionView | None:
         """See `Ledger.session`."""
@@ -150,6 +182,38 @@ class AsyncLedger:
     async def room_of(self, session: str) -> str:
         """See `Ledger.room_of`."""
         return await self._read(self._ledger.room_of, session)
+
+    async def find(
+        self, wanted: Wanted, room: str | None = None, after: Listed | None = None, limit: int = 100
+    ) -> Found:
+        """See `Ledger.find`."""
+        return await self._read(self._ledger.find, wanted, room, after, limit)
+
+    async def rooms(self, after: str = "", limit: int = 100) -> tuple[RoomSummary, ...]:
+        """See `Ledger.rooms`."""
+        return await self._read(self._ledger.rooms, after, limit)
+
+    async def session_at(
+        self, room: str, session: str, *, version: int | None = None, at_ms: int | None = None
+    ) -> SessionView:
+        """See `Ledger.session_at`."""
+        return await self._read(lambda: self._ledger.session_at(room, session, version=version, at_ms=at_ms))
+
+    async def compare(self, room: str, session: str, first: int, second: int) -> Comparison:
+        """See `Ledger.compare`."""
+        return await self._read(self._ledger.compare, room, session, first, second)
+
+    async def why(self, room: str, session: str) -> Cause:
+        """See `Ledger.why`."""
+        return await self._read(self._ledger.why, room, session)
+
+    async def commits(self, after: int = 0, limit: int = 100) -> tuple[CommittedDelta, ...]:
+        """See `Ledger.commits`."""
+        return await self._read(self._ledger.commits, after, limit)
+
+    async def commit(self, transaction: str) -> CommittedDelta:
+        """See `Ledger.commit`."""
+        return await self._read(self._ledger.commit, transaction)
 
     def events(self, room: str, session: str, after: int = 0) -> AsyncIterator[StoredEvent]:
         """See `Ledger.events`."""
@@ -223,7 +287,7 @@ class AsyncLedger:
     async def pulled(self, room: RoomId) -> Sequence[Session]:
         """The sessions of a room that were read at another host."""
         rows = await self._read(self._store.sessions, room)
-        return [row.state for row in rows if row.state.pull]
+        return [row.state for row in rows if is_pulled(row.state)]
 
     async def store_ids(self) -> Sequence[str]:
         """Every id the store ever had."""

@@ -23,6 +23,7 @@ def configure(stream: TextIO) -> None:
     structlog.configure(
         processors=[*_processors(stream), ordered, _renderer(stream)],
         logger_factory=lambda *_: structlog.PrintLogger(stream),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         cache_logger_on_first_use=False,
     )
 
@@ -50,7 +51,7 @@ def adopt_libraries(stream: TextIO) -> None:
 def _processors(stream: TextIO) -> list[structlog.typing.Processor]:
     return [
         structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.TimeStamper(fmt="%H:%M:%SZ" if stream.isatty() else "iso", utc=True),
         _plain if stream.isatty() else structlog.processors.format_exc_info,
         masked,
     ]

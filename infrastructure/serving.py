@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from types import FrameType
@@ -29,9 +29,14 @@ KEEP_ALIVE_S: Final = 30
 log = structlog.get_logger("reprise")
 
 
-async def serve(settings: Settings, make_workers: MakeWorkers = workers_of) -> None:
+async def serve(
+    settings: Settings,
+    make_workers: MakeWorkers = workers_of,
+    announce: Callable[[str], object] = lambda _: None,
+) -> None:
     """Serve until a signal says to stop; then finish what has begun.
 
+    `announce` is told the address once requests are answered there.
     Raises BadSetting when others than this machine could come in without a token, AddressTaken when the
     address is taken, and what `open_ledger_async` raises.
     """
@@ -43,7 +48,7 @@ async def serve(settings: Settings, make_workers: MakeWorkers = workers_of) -> N
         workers = make_workers(ledger, settings) if is_working else ()
         service = create_service(ledger, settings, metrics, workers)
         async with running(workers):
-            await Server(service, settings, listener, workers).serve_until_told()
+            await Server(service, settings, listener, workers, announce).serve_until_told()
 
 
 async def refuse_open_door(ledger: AsyncLedger, settings: Settings) -> None:
@@ -85,7 +90,12 @@ class Server(uvicorn.Server):
     """The server, which on a signal first lets the service finish, and ends with success."""
 
     def __init__(
-        self, service: Service, settings: Settings, listener: socket.socket, workers: Sequence[Worker]
+        self,
+        service: Service,
+        settings: Settings,
+        listener: socket.socket,
+        workers: Sequence[Worker],
+        announce: Callable[[str], object],
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -105,6 +115,7 @@ class Server(uvicorn.Server):
         self._settings = settings
         self._listener = listener
         self._workers = workers
+        self._announce = announce
         self._draining: asyncio.Task[None] | None = None
 
     async def serve_until_told(self) -> None:
@@ -127,6 +138,7 @@ class Server(uvicorn.Server):
             read_only=self._settings.read_only,
             workers=[worker.name for worker in self._workers],
         )
+        self._announce(url_of(self._listener))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """The first signal lets what has begun be finished; a second one does not wait for it."""

@@ -29,7 +29,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     "REPRISE_LAG_SECONDS_MAX": "seconds behind which `status` finds fault with a subscription (30)",
     "REPRISE_ALLOW_PRIVATE_TARGETS": "whether webhooks may go to this machine and private networks (false)",
     "REPRISE_NATS_CREDENTIALS": "a token or user:password for NATS servers that want one",
-    "REPRISE_URL": "a service that `status` and `commits tail` ask instead of the store",
+    "REPRISE_URL": "a service that verbs with --url ask instead of the store",
     "REPRISE_TOKEN": "the token for that service",
     CONFIG_FOLDER: "where reprise/config.toml with the same settings is (~/.config)",
     DATA_FOLDER: "where the store lies that nothing names (~/.local/share)",

@@ -5,6 +5,8 @@ from typing import Protocol
 
 from infrastructure.asynchronous import AsyncLedger
 from infrastructure.configuration import Settings
+from infrastructure.main import SystemClock
+from infrastructure.pull_worker import PullWorker
 
 
 class Worker(Protocol):
@@ -16,7 +18,10 @@ class Worker(Protocol):
         """Begin; returns at once."""
 
     async def stop(self) -> None:
-        """Take nothing new, finish or give back what is under way, and return within a few seconds."""
+        """Take nothing new, finish or give back what is under way, and return within a few seconds.
+
+        May be called again, also when it was never started.
+        """
 
     def beat_age_s(self) -> float | None:
         """Seconds since it last showed that it works; None when it has not yet."""
@@ -25,6 +30,6 @@ class Worker(Protocol):
 MakeWorkers = Callable[[AsyncLedger, Settings], Sequence[Worker]]
 
 
-def workers_of(_ledger: AsyncLedger, _settings: Settings) -> Sequence[Worker]:
+def workers_of(ledger: AsyncLedger, _: Settings) -> Sequence[Worker]:
     """Every worker that a service runs, in the order in which they are started."""
-    return ()
+    return (PullWorker(ledger, SystemClock()),)

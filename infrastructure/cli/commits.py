@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from infrastructure.cli.options import db_option, json_option, opened
-from infrastructure.cli.remote import asked, service_url, told, url_option
-from infrastructure.cli.text import GAP, note, on_narrow_terminal, say, say_json, shown
+from infrastructure.cli.remote import asked, service_url, streamed, told, url_option
+from infrastructure.cli.text import GAP, on_narrow_terminal, say, say_json, shown
 
 if TYPE_CHECKING:
-    import httpx
-
     from application.ledger import Ledger
     from domain.delta import CommittedDelta
 
 TAIL: Final = 10
 """Commits that are shown when nothing says where to begin."""
-QUIET_S: Final = 40.0
 AGAIN_S: Final = 2.0
 WINDOW: Final = 500
 """Positions that are looked through for them at first."""
@@ -93,41 +90,18 @@ def _asked(url: str, after: int | None, follow: bool) -> Generator[dict[str, Any
         extent = told(client.get("/v1/status")).json()
         end, window = extent["position"], WINDOW
         if after is None:
-            found = list(_streamed(client, max(0, end - window), end))
+            found = list(streamed(client, max(0, end - window), end))
             while len(found) < TAIL and window < end:
                 window *= 8
-                found = list(_streamed(client, max(0, end - window), end))
+                found = list(streamed(client, max(0, end - window), end))
             yield from found[-TAIL:]
         else:
-            yield from _streamed(client, after, end)
+            yield from streamed(client, after, end)
         while follow:
-            for event in _streamed(client, max(end, after or 0), None):
+            for event in streamed(client, max(end, after or 0), None):
                 end = int(event["sequence"])
                 yield event
             sleep(AGAIN_S)
-
-
-def _streamed(client: "httpx.Client", after: int, end: int | None) -> Generator[dict[str, Any]]:
-    """The events of a stream behind a position, up to another one, or until the service ends it."""
-    if end is not None and after >= end:
-        return
-    # Without an end it may be quiet for as long as it takes two signs of life.
-    with client.stream("GET", "/v1/stream", params={"after": after}, timeout=QUIET_S) as answer:
-        told(answer)
-        is_commit = False
-        for line in answer.iter_lines():
-            name, _, value = line.partition(": ")
-            if name == "event":
-                is_commit = value == "commit"
-                if value == "reset":
-                    note("some of what was asked for is no longer kept")
-            elif name == "data" and is_commit:
-                event = json.loads(value)
-                yield event
-                if end is not None and int(event["sequence"]) >= end:
-                    return
-            elif name == "" and end is not None and line.startswith(":"):
-                return
 
 
 def _line(event: Mapping[str, Any]) -> str:

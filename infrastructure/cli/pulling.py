@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infrastructure.cli.failures import EXIT_REMOTE, EXIT_TRY_AGAIN, Failure
+from infrastructure.cli.failures import EXIT_NOT_FOUND, EXIT_REMOTE, EXIT_TRY_AGAIN, Failure
 from infrastructure.cli.options import database_url, db_option, opened
 from infrastructure.cli.rooms import rooms_of
 from infrastructure.cli.text import counted, note, say, short, shown, when
@@ -74,11 +74,11 @@ def pull(room: str, once: bool, everything: bool) -> None:
         known = rooms_of(ledger)
         tracked = {one.room for one in known.tracked()}
         if room and room not in tracked:
-            raise Failure(
-                f"room {room} is not tracked; `reprise rooms track {room} --remote URL` does", exit_code=3
-            )
+            what = f"room {room} is not tracked; `reprise rooms track {room} --remote URL` does"
+            raise Failure(what, exit_code=EXIT_NOT_FOUND)
         if not tracked:
-            raise Failure("no room is tracked; `reprise rooms track ROOM --remote URL` begins", exit_code=3)
+            what = "no room is tracked; `reprise rooms track ROOM --remote URL` begins"
+            raise Failure(what, exit_code=EXIT_NOT_FOUND)
         if once and room:
             _refuse_waiting(known, room)
     summary = Summary()

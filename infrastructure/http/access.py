@@ -8,7 +8,7 @@ from starlette.requests import Request
 from application.access import Scope
 from infrastructure.http.guard import Caller, Guard
 from infrastructure.http.problems import READ_ONLY, Problem
-from infrastructure.http.routing import id_of
+from infrastructure.http.routing import id_in_path
 from infrastructure.http.settings import HttpSettings
 
 READING: Final = frozenset(("GET", "HEAD"))
@@ -30,7 +30,7 @@ class Needs:
         caller = await guard.caller(request) if guard else Caller()
         named = request.path_params.get("room")
         if named is not None:
-            caller.refuse_unless(self.scope, id_of(named))
+            caller.refuse_unless(self.scope, id_in_path(named))
         elif self.chooses:
             caller.refuse_unless(self.scope)
         else:

@@ -6,7 +6,19 @@ from typing import Final
 from fastapi import FastAPI
 
 from infrastructure.asynchronous import AsyncLedger
-from infrastructure.http import openapi, probes, problem_pages, problems, reports, stream
+from infrastructure.http import (
+    ancestor,
+    commands,
+    history,
+    imports,
+    openapi,
+    probes,
+    problem_pages,
+    problems,
+    reading,
+    reports,
+    stream,
+)
 from infrastructure.http.guard import Guard
 from infrastructure.http.health import Readiness
 from infrastructure.http.live import Live
@@ -16,7 +28,16 @@ from infrastructure.metrics import Metrics
 
 PREFIXES: Final = ("/v1", "/api/desktop/v1")
 """Where the routes are; the ancestor's clients use the second one for what is not on their own machine."""
-ROUTERS: Final = (reports.router, stream.router, probes.status)
+ROUTERS: Final = (
+    reports.router,
+    ancestor.router,
+    reading.router,
+    history.router,
+    commands.router,
+    imports.router,
+    stream.router,
+    probes.status,
+)
 """The routes under each prefix; the ones that are called most come first, as routes are tried in order."""
 
 

@@ -64,6 +64,7 @@ class Observed:
         route = getattr(scope.get("route"), "path", "")
         self._metrics.answered(scope["method"], route, status, None if is_stream else seconds)
         say = log.debug if scope["path"] in PROBES and status < 400 else log.info
+        caller = scope.get("reprise.caller", "")
         say(
             "request",
             method=scope["method"],
@@ -71,7 +72,7 @@ class Observed:
             status=status,
             duration_ms=round(seconds * 1_000, 1),
             trace_id=trace_id_of(Request(scope)),
-            caller=scope.get("reprise.caller", ""),
+            **({"caller": caller} if caller else {}),
         )
 
 

@@ -2,6 +2,7 @@
 
 import platform
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -40,7 +41,12 @@ async def readyz(request: Request) -> dict[str, Any]:
 @router.get("/version")
 async def version_() -> dict[str, str]:
     """What runs here."""
-    return {"name": "reprise", "version": version("reprise"), "python": platform.python_version()}
+    return {"name": "reprise", "version": _installed(), "python": platform.python_version()}
+
+
+@cache
+def _installed() -> str:
+    return version("reprise")
 
 
 @router.get(

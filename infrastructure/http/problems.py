@@ -21,6 +21,7 @@ from domain import jsontext
 from domain.errors import (
     Malformed,
     NotFound,
+    Outdated,
     Overloaded,
     Rejected,
     RepriseError,
@@ -284,6 +285,8 @@ class Problem(Exception):
 
 def problem_of(error: RepriseError, retry_after_s: int = 1) -> Problem:
     """The problem that an error of the domain is; what a damaged store says stays in the log."""
+    if isinstance(error, Outdated):
+        return Problem(VERSION_CONFLICT, str(error), headers={"ETag": f'"{error.current}"'})
     if isinstance(error, Rejected):
         kind = REJECTED.get(error.reason, INVALID)
         code = error.reason
@@ -322,7 +325,8 @@ def members_of(problem: Problem, instance: str = "", trace_id: str = "") -> dict
 
 def respond(request: Request, problem: Problem) -> Response:
     """The answer that tells a problem."""
-    body = members_of(problem, request.url.path, trace_id_of(request))
+    address = request.scope.get("raw_path") or request.scope["path"].encode()
+    body = members_of(problem, address.split(b"?", 1)[0].decode("latin-1"), trace_id_of(request))
     return Response(jsontext.to_bytes(body), problem.kind.status, problem.headers, media_type=MEDIA_TYPE)
 
 

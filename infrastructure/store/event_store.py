@@ -18,6 +18,7 @@ from application.ports import (
     MessageRows,
     OutboxEntry,
     Participant,
+    RoomRow,
     SessionRow,
     StoredEvent,
     Verification,
@@ -127,6 +128,10 @@ class EventStore:
     def rooms_of(self, session: SessionId) -> Sequence[RoomId]:
         with self._database.read() as tables:
             return [RoomId(room) for room in tables.rooms_of(session)]
+
+    def rooms(self, after: str, limit: int) -> Sequence[RoomRow]:
+        with self._database.read() as tables:
+            return [RoomRow(*row) for row in tables.rooms(after, limit)]
 
     def live_sessions(self, room: RoomId) -> Sequence[Session]:
         with self._database.read() as tables:

@@ -670,6 +670,15 @@ class PostgresTables:
         rest, parameters = listing("%s", room, after, limit, deleted=deleted)
         return self._select(SESSIONS, rest, *parameters)
 
+    def rooms(self, after: str, limit: int) -> Sequence[Row]:
+        self.flush()
+        return self._all(
+            f"SELECT room, COUNT(*), MAX(updated_at) FROM {self._prefix}sessions"
+            " WHERE is_deleted = 0 AND room > %s GROUP BY room ORDER BY room LIMIT %s",
+            after,
+            limit,
+        )
+
     def rooms_of(self, session: str) -> Sequence[str]:
         return [row[1] for row in self._select(SESSIONS, "WHERE session = %s ORDER BY room", session)]
 

@@ -674,6 +674,14 @@ class SQLiteTables:
         rest, parameters = listing("?", room, after, limit, deleted=deleted, column="+room")
         return self._select(SESSIONS, rest, *parameters)
 
+    def rooms(self, after: str, limit: int) -> Sequence[Row]:
+        return self._all(
+            f"SELECT room, COUNT(*), MAX(updated_at) FROM {self._prefix}sessions"
+            " WHERE is_deleted = 0 AND room > ? GROUP BY room ORDER BY room LIMIT ?",
+            after,
+            limit,
+        )
+
     def rooms_of(self, session: str) -> Sequence[str]:
         return [row[1] for row in self._select(SESSIONS, "WHERE session = ? ORDER BY room", session)]
 

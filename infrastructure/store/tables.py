@@ -299,6 +299,9 @@ class Tables(Protocol):
 
     def rooms_of(self, session: str) -> Sequence[str]: ...
 
+    def rooms(self, after: str, limit: int) -> Sequence[Row]:
+        """Rooms that have sessions, how many are not deleted, and when one changed last; by name."""
+
     def aggregates(self, kind: str) -> Sequence[Row]:
         """Rows of AGGREGATES of one kind, by name."""
 

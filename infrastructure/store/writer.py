@@ -5,7 +5,6 @@ nobody else wrote; else it is folded from the last snapshot and the events behin
 """
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,16 @@ from domain.delta import CommitDelta, CommittedDelta, delta_of
 from domain.delta import Committed as CommittedEvent
 from domain.errors import StoreBusy, StoreUnavailable, VersionConflict
 from domain.event import Event
-from domain.ids import Position, RoomId, SessionId, StreamId, TransactionId, session_stream, transaction_id
+from domain.ids import (
+    Position,
+    RoomId,
+    SessionId,
+    StreamId,
+    TransactionId,
+    kind_of,
+    session_stream,
+    transaction_id,
+)
 from domain.session import Purged, Session, SessionEvent
 from domain.work import Source, Work
 from infrastructure.crashpoints import crashpoint
@@ -118,9 +126,8 @@ class Writer:
         began = monotonic()
         done, works, staged = in_transaction(self._database, partial(self._decide, decides))
         crashpoint("append.after_commit")
-        if self._appended and works:
-            topics = Counter(("session", decided.event.TOPIC) for work in works for decided in work.decided)
-            self._appended(topics, monotonic() - began)
+        if self._appended and staged.appended:
+            self._appended(staged.appended, monotonic() - began)
         staged.publish()
         crossed = {
             session_stream(work.room, draft.state.session): draft.state
@@ -174,6 +181,7 @@ class Writer:
         records = self._records(entries, ends, transaction, command_id)
         positions = tables.append(records)
         _move_heads(view, records)
+        view.staged.appended.update((kind_of(record.stream), record.topic) for record in records)
         committed = None
         if work:
             committed = self._write_session_rows(view, work, transaction, records, positions)

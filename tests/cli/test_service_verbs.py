@@ -54,6 +54,14 @@ def test_status_of_a_service_is_that_of_its_store(filled: Cli, service: str) -> 
     assert run("status", "--url", service, "--json").out == filled.run("status", "--json").out
 
 
+def test_sessions_of_a_service_are_those_of_its_store(filled: Cli, service: str) -> None:
+    for room in ([], ["--room", "/home/dev/tidewatch"], ["--room", "nobody's"]):
+        here = filled.run("sessions", "list", *room, "--json")
+        assert run("sessions", "list", "--url", service, *room, "--json").out == here.out
+    assert run("sessions", "list", "--url", service).out == filled.run("sessions", "list").out
+    assert run("sessions", "list", "--url", service, "--deleted").code == 2
+
+
 def test_the_environment_may_name_the_service(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPRISE_URL", service)
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -147,3 +148,13 @@ def test_every_metric_has_our_prefix_a_text_and_no_label_without_end() -> None:
                 "python",
                 "store",
             }
+
+
+def test_every_metric_is_described() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text("utf-8")
+    described = set(re.findall(r"^\| `(reprise_\w+)", text, re.MULTILINE))
+
+    assert described == {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in Metrics("sqlite").registry.collect()
+    }

@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
+from starlette.types import Message
 
 from application.ports import Extent
 from domain.delta import CommittedDelta
@@ -14,7 +15,9 @@ from domain.errors import Overloaded, StoreUnavailable
 from domain.ids import Position, RoomId
 from infrastructure.asynchronous import AsyncLedger
 from infrastructure.http import live
+from infrastructure.http import stream as stream_routes
 from infrastructure.http.live import Live
+from infrastructure.http.stream import EventStream
 from infrastructure.main import open_ledger_async
 from tests.http.reading import EventReader, ServerSent, read_all, until
 
@@ -95,12 +98,13 @@ async def test_a_reader_of_a_room_sees_this_room_alone_and_learns_how_far_it_is(
         await commit(ledger, 1, "mine")
         async with aclosing(await streams.stream(0, lambda room: room == "mine")) as stream:
             (one,) = await take(stream, 1)
-            await commit(ledger, 2, "yours")
-            end = (await positions(ledger))[-1]
             reader = EventReader()
-            async with asyncio.timeout(30):
-                while reader.last_id != str(end):
-                    assert list(reader.feed(await anext(stream))) == []
+            for number in (2, 3):  # once while it catches up, once when it has joined
+                await commit(ledger, number, "yours")
+                end = (await positions(ledger))[-1]
+                async with asyncio.timeout(30):
+                    while reader.last_id != str(end):
+                        assert list(reader.feed(await anext(stream))) == []
 
         assert one.data["partitionkey"] == "mine"
         assert reader.comments > 0
@@ -280,3 +284,20 @@ async def come_and_go(ledger: AsyncLedger, streams: Live, chance: random.Random)
                     await asyncio.sleep(0)
                 if not patience:
                     break
+
+
+async def test_a_reader_that_takes_nothing_at_all_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_routes, "SEND_TIMEOUT_S", 0.01)
+    taken = list[str]()
+
+    async def send(message: Message) -> None:
+        taken.append(message["type"])
+        if len(taken) > 1:
+            await asyncio.Event().wait()
+
+    async with opened() as (_, streams):
+        answer = EventStream(await streams.stream(None, everywhere))
+        await answer.stream_response(send)
+
+        assert taken == ["http.response.start", "http.response.body"]
+        assert streams.clients == 0
