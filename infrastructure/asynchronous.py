@@ -71,6 +71,11 @@ class AsyncLedger:
         self._is_notifying = False
         self._is_closed = False
 
+    @property
+    def blocking(self) -> Ledger:
+        """The ledger itself, for what has threads of its own."""
+        return self._ledger
+
     # Reports and commands.
 
     async def report_state(

@@ -166,6 +166,27 @@ def test_a_webhook_is_verified_and_counted_once(tmp_path: Path) -> None:
     received.close()
 
 
+def test_what_is_reported_arrives_at_a_receiver_that_subscribed(tmp_path: Path) -> None:
+    """The whole way, with nothing in it but what the guide says."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    own = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "REPRISE_DATABASE_URL": url,
+        "REPRISE_ALLOW_PRIVATE_TARGETS": "true",
+        "TARGET": f"http://127.0.0.1:{port}/",
+    }
+    with served(url, environment=own) as service:
+        secret = run("subscribe.sh", tmp_path, **own)[-1].removeprefix("secret: ")
+        with running("receive.py", tmp_path, WEBHOOK_SECRET=secret, PORT=port) as receiver:
+            assert receiver.line() == f"listening on {port}"
+            run("try.sh", tmp_path, **own)
+            assert receiver.line() == "team reprise-test"
+            report(service, tmp_path)
+            assert [receiver.line(), receiver.line()] == ["team s-1 t-1", "team m-1"]
+
+
 def test_jetstream_is_consumed_once_for_each_event(tmp_path: Path) -> None:
     server, prefix = nats_server(), f"test_{uuid4().hex}"
     secrets = StoredSecrets(MemoryDatabase())
@@ -190,5 +211,8 @@ def test_jetstream_is_consumed_once_for_each_event(tmp_path: Path) -> None:
 
 
 def test_each_example_is_run_by_a_test() -> None:
-    assert set(EXAMPLES) == {"report.sh", "report.py", "receive.py", "follow.sh", "follow.py", "consume.py"}
+    assert set(EXAMPLES) == {
+        *("report.sh", "report.py", "subscribe.sh", "try.sh"),
+        *("receive.py", "follow.sh", "follow.py", "consume.py"),
+    }
     assert all(f'"{name}"' in Path(__file__).read_text("utf-8") for name in EXAMPLES)
