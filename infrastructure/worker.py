@@ -29,6 +29,14 @@ from infrastructure.crashpoints import crashpoint
 
 LANES_MAX: Final = 64
 """Lanes of one subscription that one worker delivers side by side."""
+PACED_LANES_MAX: Final = 16
+"""The same while others commit and a backlog is drained, so that nothing new waits for long."""
+PACED_RATE: Final = 1_000
+"""Deltas a second that are drained from a backlog while others commit: whoever reports comes first."""
+BACKLOG_ROWS: Final = 200
+"""Deltas claimed at once from which on there is a backlog."""
+BUSY_S: Final = 0.5
+"""How long a store counts as busy after something was committed."""
 POLL_S: Final = 0.25
 """How often it looks without being woken: for lanes of a worker that died, and for what operators changed."""
 MEND_EVERY_S: Final = 5.0
@@ -106,6 +114,7 @@ class DeliveryWorker:
         self._wakes: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
+        self._end, self._busy_until = Position(0), 0.0
         self._refresh_at = self._mend_at = 0.0
         self._setting: frozenset[Lease] = frozenset()
 
@@ -219,15 +228,17 @@ class DeliveryWorker:
 
     async def _claim(self) -> bool:
         """Take on lanes that are due; whether there may be more for free hands."""
+        began = self._loop.time()
+        hands = PACED_LANES_MAX if began < self._busy_until else LANES_MAX
         wants = [
             Want(
                 name,
                 Position(served.subscription.from_position),
                 served.subscription.filter,
-                LANES_MAX - served.lanes,
+                hands - served.lanes,
             )
             for name, served in self._served.items()
-            if served.is_active and served.lanes < LANES_MAX
+            if served.is_active and served.lanes < hands
         ]
         if not wants:
             return False
@@ -241,7 +252,19 @@ class DeliveryWorker:
             task = self._loop.create_task(self._deliver(served, claim))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        await self._pace(sum(len(claim.due) for claim in claims), began)
         return bool(claims)
+
+    async def _pace(self, rows: int, began: float) -> None:
+        """Take time over a backlog while others commit, who use the same disk and the same processors."""
+        if rows < BACKLOG_ROWS:
+            return
+        end = await self._do(self.subscriptions.deliveries.end)
+        if end != self._end and self._end:
+            self._busy_until = self._loop.time() + BUSY_S
+        self._end = end
+        if self._loop.time() < self._busy_until:
+            await asyncio.sleep(max(0, rows / PACED_RATE - (self._loop.time() - began)))
 
     # Delivering.
 

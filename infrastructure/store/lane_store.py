@@ -15,8 +15,8 @@ from infrastructure.store.writer import committed_delta
 
 TAIL_ROWS: Final = 500
 """Rows of the outbox that lanes are told of with one claim."""
-LANE_ROWS: Final = 50
-"""Rows of one lane that are claimed at once."""
+LANE_ROWS: Final = 20
+"""Rows of one lane that are claimed at once; more would let other lanes wait longer."""
 
 T = TypeVar("T")
 

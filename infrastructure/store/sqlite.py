@@ -74,8 +74,8 @@ LOCK_POLL_S: Final = 0.002
 that writes without a pause would keep the others out for seconds."""
 _WAITS_BY_ITSELF: Final = "PRAGMA busy_timeout = 0"
 """For a connection whose transactions begin with `_patiently`."""
-WATCH_POLL_S: Final = 0.02
-"""How often a watch looks for commits."""
+WATCH_POLL_S: Final = 0.005
+"""How often a watch looks for commits; a look takes some microseconds."""
 READERS_MAX: Final = 16
 _CHECK_RIGHTS: Final = "check that the file and its folder can be written"
 FORGET_ROWS_MAX: Final = 100

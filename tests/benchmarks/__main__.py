@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 from tests.benchmarks import (
+    deliveries,
     destinations,
     folder,
     following,
@@ -27,6 +28,7 @@ BENCHMARKS = {
     "destinations": destinations.run,
     "startup": startup.run,
     "service": service.run,
+    "deliveries": deliveries.run,
 }
 
 

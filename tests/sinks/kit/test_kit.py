@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from application.lanes import Choice, Claim, Mark, Parking, Release, State, Want
+from application.sinks import Parcel, Receipt, Sink
 from domain.errors import LeaseLost, Rejected
 from domain.ids import Position, TransactionId
 from domain.subscription import Added, Filter
@@ -527,8 +528,19 @@ async def a_worker_that_stops_finishes_what_it_has_begun_and_gives_back_the_rest
     house.subscribe()
     await house.bench.hold()
     said = [house.say("a"), house.say("b")]
-    first = await house.work()
-    await until(house.bench.received, lambda seen: len(seen) == 1)
+    sending = asyncio.Event()
+
+    class Noticed:
+        def __init__(self, sink: Sink) -> None:
+            self._sink = sink
+            self.close = sink.close
+
+        async def send(self, parcel: Parcel) -> Receipt:
+            sending.set()
+            return await self._sink.send(parcel)
+
+    first = await house.work(lambda one: Noticed(house.bench.sink(one)))
+    await sending.wait()
 
     first.worker.stop()
     await house.bench.let_go()
