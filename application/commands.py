@@ -1,13 +1,13 @@
 """What a ledger can be told to do: each a command as a value, ready to be decided by a store."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from application.ports import CommandKey, Committed, Decide, Decision, Loader
 from application.views import MessageReply, Reply, StateReply
 from domain import interaction_rules, jsontext, session_rules, tree_rules, turn_rules
-from domain.errors import Rejected
+from domain.errors import Outdated, Rejected
 from domain.ids import RequestId, RoomId, SessionId, TurnId
 from domain.message_rules import accepted_count
 from domain.reports import MessageReport, StateReport, parse_message_report, parse_state_report
@@ -35,11 +35,32 @@ class Command(Generic[R]):
         digest = jsontext.digest(_plain(self.said)) if key else ""
         return decision(self.key.room, self.rule, now_ms, key, digest, actor=self.key.caller)
 
+    def given_by(self, caller: str) -> "Command[R]":
+        """The command of this caller, whose command ids are its own."""
+        return replace(self, key=replace(self.key, caller=caller))
+
+    def expecting(self, version: int) -> "Command[R]":
+        """The command, but only while its session is at this stream version; else it raises Outdated."""
+
+        def rule(work: Work, load: Loader) -> Mapping[str, Any]:
+            current = work.session(self.key.session).state.version
+            if current != version:
+                raise Outdated(self.key.session, version, current)
+            return self.rule(work, load)
+
+        return replace(self, rule=rule)
+
     def reply(self, committed: Committed) -> R:
         """What the caller is told."""
         return self.answers.model_validate(
             {**committed.answer, "delta": committed.delta, "replayed": committed.repeats}
         )
+
+
+def meant(command: Command[R], caller: str, if_version: int | None) -> Command[R]:
+    """A command as its caller means it: for one version of the session, or for any."""
+    command = command.given_by(caller)
+    return command if if_version is None else command.expecting(if_version)
 
 
 def decision(

@@ -1,34 +1,44 @@
 """What can be asked of the record: reports and commands in, sessions, messages, history and deltas out."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from application import commands
+from application.causes import Cause, why
 from application.commands import Command, R, Rule, decision
 from application.delivery import Delivery
+from application.finding import Found, Wanted, find
 from application.following import Following
+from application.past import Comparison, compare, state_at
 from application.ports import (
     Clock,
     CommandKey,
     Committed,
     Decide,
+    Listed,
     Observer,
     OutboxEntry,
+    SessionRow,
     Store,
     StoredEvent,
     Verification,
 )
 from application.subscriptions import Subscriptions
 from application.views import (
+    AgentView,
     MessagePage,
     MessageReply,
     Reply,
+    RoomSummary,
     SessionSummary,
     SessionView,
     StateReply,
+    agent_view,
     interaction_view,
     message_view,
+    room_summary,
     session_summary,
     session_view,
     turn_view,
@@ -142,7 +152,28 @@ class Ledger:
         deepest_first = sorted(live, key=lambda state: (-tree_rules.level(tree, state), state.session))
         return tuple(self._do(commands.settle(where, state.session)) for state in deepest_first)
 
+    def do(self, command: Command[R], *, caller: str = "", if_version: int | None = None) -> R:
+        """Do a command of a caller, if its session is still at a stream version; else it raises Outdated."""
+        return self._do(commands.meant(command, caller, if_version))
+
     # Reading.
+
+    @property
+    def home(self) -> str:
+        """The id of this store: its sessions are at home here; a restored store has another one (SPEC P6)."""
+        return self.store.ids()[-1]
+
+    def agents(self, room: str, origin: str = "", user: str = "", device: str = "") -> tuple[AgentView, ...]:
+        """The sessions of a room as the ancestor's clients list them, the ones that changed last first."""
+        home = self.home
+        rows = self.store.sessions(RoomId(room), deleted=False)
+        asked = (("origin", origin), ("user_id", user), ("device_id", device))
+        wanted = [(name, value) for name, value in asked if value]
+        return tuple(
+            agent_view(row, home)
+            for row in rows
+            if all(getattr(row.state, name) == value for name, value in wanted)
+        )
 
     def session(self, room: str, session: str) -> SessionView | None:
         """A session as it is now, deleted or not; None when there is none."""
@@ -190,6 +221,46 @@ class Ledger:
         views = tuple(message_view(session, row) for row in found.rows)
         latest = max((view.version for view in views), default=cursor)
         return MessagePage(messages=views, latest_version=latest, has_more=found.has_more)
+
+    def find(
+        self, wanted: Wanted, room: str | None = None, after: Listed | None = None, limit: int = 100
+    ) -> Found:
+        """The sessions of a room, or of all, that are wanted: a page of at most `limit`."""
+        where = None if room is None else RoomId(room)
+
+        def page(place: Listed | None, rows: int) -> Sequence[SessionRow]:
+            return self.store.sessions(where, deleted=False, after=place, limit=rows)
+
+        return find(page, wanted, after, limit)
+
+    def rooms(self, after: str = "", limit: int = 100) -> tuple[RoomSummary, ...]:
+        """The rooms that have sessions, by name, from behind one."""
+        return tuple(map(room_summary, self.store.rooms(after, limit)))
+
+    def session_at(
+        self, room: str, session: str, *, version: int | None = None, at_ms: int | None = None
+    ) -> SessionView:
+        """A session as it was at a stream version or a time; raises NotFound where there was none."""
+        return state_at(room, session, self.events(room, session), version, at_ms)
+
+    def compare(self, room: str, session: str, first: int, second: int) -> Comparison:
+        """Compare two stream versions of a session; raises NotFound where there is none."""
+        return compare(room, session, self.events(room, session), first, second)
+
+    def why(self, room: str, session: str) -> Cause:
+        """Why a session has its status; raises NotFound for an unknown one."""
+        return why(room, session, self.events(room, session))
+
+    def commits(self, after: int = 0, limit: int = 100) -> tuple[CommittedDelta, ...]:
+        """The deltas of at most so many commits, in commit order, from the position behind `after`."""
+        return tuple(islice(self.deltas(after), limit))
+
+    def commit(self, transaction: str) -> CommittedDelta:
+        """The delta of one commit; raises NotFound when there is none."""
+        delta = self.store.delta(TransactionId(transaction))
+        if delta is None:
+            raise NotFound(f"no delta of transaction {transaction}")
+        return delta
 
     def events(self, room: str, session: str, after: int = 0) -> Iterator[StoredEvent]:
         """A session's history, oldest first."""

@@ -5,21 +5,23 @@ nothing. (SPEC P2, P4-P8)
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from application.message_pages import Page, new_epoch, sort_rows
 from application.ports import Loader
-from application.remote import BadRow, MessagesPage, RemoteMessage, RemoteSession
-from domain import jsontext, session_rules, tree_rules, turn_rules
+from application.remote import BadRow, RemoteMessage, RemoteSession
+from domain import jsontext, session_rules, tree_rules
 from domain.errors import Rejected
 from domain.ids import MessageId, RemoteCursor, SessionId, TurnId, named_id
 from domain.message_rules import report_message
 from domain.pull import EpochStarted, Pull, Pulled, Reappeared, RowParked, Vanished
-from domain.reports import MessageUpdate, SessionState, StateReport, TurnReport
-from domain.session import Resumed, StatusReported
+from domain.reports import MessageUpdate, SessionState, StateReport
+from domain.session import Resumed, Session, StatusReported
+from domain.session_rules import is_phase_news
 from domain.turn import Turn, TurnStarted
-from domain.turn_ends import settle
+from domain.turn_ends import can_revive, revive, settle
+from domain.turn_rules import advance
 from domain.vocabulary import TURNLESS_KINDS, Phase, display_of, lifecycle_end, phase_of
 from domain.work import Draft, Source, Work
 
@@ -40,29 +42,6 @@ class Took(StrEnum):
     """The remote began anew: read again from the start."""
     REFUSED = "refused"
     """The session is deleted here, or its root is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page of messages, and the cursor it was asked for with."""
-
-    cursor: RemoteCursor
-    """Up to where the session had been read."""
-    after: RemoteCursor
-    """Behind which version the rows were asked for."""
-    read: MessagesPage
-    passed: RemoteCursor | None = None
-    """Where the last row ends, when that is bad and its version had to be found out by trying."""
-
-
-@dataclass
-class _Rows:
-    """A page's rows sorted into those to take in and those to park."""
-
-    good: list[RemoteMessage] = field(default_factory=list)
-    bad: list[tuple[RemoteCursor, BadRow]] = field(default_factory=list)
-    end: RemoteCursor = RemoteCursor(0)
-    last: MessageId = MessageId("")
 
 
 def mirror(
@@ -96,7 +75,7 @@ def note_absence(session: SessionId) -> Callable[[Work, Loader], Mapping[str, An
 
     def rule(work: Work, _: Loader) -> Mapping[str, Any]:
         draft = work.session(session)
-        if draft.state.pull and not draft.state.pull.vanished and not draft.state.is_deleted:
+        if is_pulled(draft.state) and not is_closed(draft.state):
             work.source = Source("pull")
             draft.add(Vanished())
         return {}
@@ -104,22 +83,35 @@ def note_absence(session: SessionId) -> Callable[[Work, Loader], Mapping[str, An
     return rule
 
 
+def is_pulled(session: Session) -> bool:
+    """Whether it was ever read at another host."""
+    return bool(session.home or session.pull)
+
+
+def is_closed(session: Session) -> bool:
+    """Whether nothing is to be told of its absence: it is deleted here, or has vanished already."""
+    return session.is_deleted or bool(session.pull and session.pull.vanished)
+
+
 def _take_in(
     draft: Draft, shown: RemoteSession, home: str, page: Page | None, refused: Mapping[str, str]
 ) -> Mapping[str, Any]:
     pull = draft.state.pull or Pull()
-    if page and page.cursor != pull.cursor:
+    if page and not page.fits(pull):
         return _answer(Took.STALE, pull)
     if draft.state.is_deleted or not _take_session(draft, shown, home):
         return _answer(Took.REFUSED, pull)
-    if page and (reason := _new_epoch(pull, page)):
+    took, parked = Took.ALL, 0
+    if page and (reason := new_epoch(pull, page)):
         draft.add(EpochStarted(epoch=pull.epoch + 1, reason=reason, remote_epoch=page.read.epoch))
-        return _answer(Took.EPOCH, draft.state.pull or Pull())
-    parked = _take_page(draft, page, refused) if page else 0
-    if page is None or not page.read.has_more:
+        took = Took.EPOCH
+    elif page:
+        parked = _take_page(draft, page, refused)
+    if took is Took.ALL and not (page and page.read.has_more):
         _show_life(draft, shown)
+    _take_status(draft, shown)
     tree_rules.finish(draft.work)
-    return _answer(Took.ALL, draft.state.pull or pull, parked)
+    return _answer(took, draft.state.pull or pull, parked)
 
 
 def _answer(took: Took, pull: Pull, parked: int = 0) -> Mapping[str, Any]:
@@ -164,7 +156,6 @@ def _take_session(draft: Draft, shown: RemoteSession, home: str) -> bool:
         return False
     if draft.state.pull and draft.state.pull.vanished:
         draft.add(Reappeared())
-    _take_status(draft, shown)
     return True
 
 
@@ -185,55 +176,41 @@ def _relations(draft: Draft, shown: RemoteSession) -> dict[str, Any]:
 
 
 def _take_status(draft: Draft, shown: RemoteSession) -> None:
-    """Status and phase as the remote shows them, unless a report told them here and is as new (SPEC P6)."""
+    """Status and phase as the remote shows them, unless a report told them here and is as new (SPEC P6).
+
+    Behind the turns, so that the end of one does not hide the phase that is shown with it (SPEC S6).
+    """
     state = draft.state
     was_told_here = (state.lifecycle_status or state.current_phase) and not state.status_pulled
     if was_told_here and shown.updated_at_unix_ms <= state.last_event_at:
         return
-    news: dict[str, Any] = {
-        name: told
-        for name, told in (
-            ("lifecycle_status", shown.lifecycle_status),
-            ("current_phase", shown.turn_phase),
-        )
-        if told and told != getattr(state, name)
-    }
-    if not news:
-        return
     if state.has_ended and lifecycle_end(shown.lifecycle_status) is None:
+        if not shown.lifecycle_status:
+            return
         draft.add(Resumed())
-    draft.add(StatusReported(pulled=True, **news))
+    news: dict[str, Any] = {}
+    if shown.lifecycle_status not in ("", draft.state.lifecycle_status):
+        news["lifecycle_status"] = shown.lifecycle_status
+    if shown.turn_phase and is_phase_news(draft, shown.turn_phase):
+        news["current_phase"] = shown.turn_phase
+    if news:
+        draft.add(StatusReported(pulled=True, **news))
 
 
 # A page of messages.
 
 
-def _new_epoch(pull: Pull, page: Page) -> str:
-    """Why the remote's versions no longer mean what they did; blank when they do (SPEC P8)."""
-    read = page.read
-    if read.epoch and pull.remote_epoch and read.epoch != pull.remote_epoch:
-        return "announced"
-    if page.after >= pull.cursor:
-        return ""
-    if not read.rows:
-        return "empty"
-    first = read.rows[0]
-    if isinstance(first, RemoteMessage) and first.version == pull.cursor and pull.last:
-        return "" if first.message_id == pull.last else "other_message"
-    return ""
-
-
 def _take_page(draft: Draft, page: Page, refused: Mapping[str, str]) -> int:
     """Take in a page's rows and say how far that is; how many were parked for the first time."""
     pull = draft.state.pull or Pull()
-    rows = _sorted(pull, page, refused)
+    rows = sort_rows(pull, page, refused)
     touched: dict[TurnId, int] = {}
     newest = (pull.newest_sequence, pull.newest_turn)
     for row in rows.good:
         turn = _take_message(draft, row)
         if turn:
             touched[turn] = max(touched.get(turn, 0), row.completed_at_unix_ms, row.occurred_at_unix_ms)
-            newest = max(newest, (row.sequence or draft.state.sequence, turn))
+            newest = max(newest, (_sequence(draft, row), turn))
     for turn, at in touched.items():
         _end_backfilled(draft, turn, at)
     parked = sum(_park(draft, pull, cursor, row) for cursor, row in rows.bad)
@@ -252,37 +229,10 @@ def _take_page(draft: Draft, page: Page, refused: Mapping[str, str]) -> int:
     return parked
 
 
-def _sorted(pull: Pull, page: Page, refused: Mapping[str, str]) -> _Rows:
-    """Rows above where the page was asked from, in their order, and where each bad one ends.
-
-    A bad row whose version cannot be read ends before the next good one.
-    """
-    found = _Rows(end=pull.cursor, last=pull.last)
-    for index, row in enumerate(page.read.rows):
-        if isinstance(row, RemoteMessage) and row.message_id not in refused:
-            if row.version > page.after:
-                found.good.append(row)
-                found.end, found.last = RemoteCursor(row.version), MessageId(row.message_id)
-            continue
-        bad = row if isinstance(row, BadRow) else _refused(index, row, refused[row.message_id])
-        end = bad.version or _before_the_next(page, index) or page.passed
-        if end and end > page.after:
-            found.bad.append((RemoteCursor(end), bad))
-            if end > found.end:
-                found.end, found.last = RemoteCursor(end), MessageId("")
-    return found
-
-
-def _before_the_next(page: Page, index: int) -> int | None:
-    known = (row.version for row in page.read.rows[index + 1 :] if row.version)
-    following = next(known, None)
-    return None if following is None else following - 1
-
-
-def _refused(index: int, row: RemoteMessage, reason: str) -> BadRow:
-    """A row that can be read and breaks a rule here."""
-    raw = jsontext.to_bytes({"messageId": row.message_id, "kind": row.kind, "payload": row.payload})
-    return BadRow(index, raw, reason, row.version)
+def _sequence(draft: Draft, row: RemoteMessage) -> int:
+    """A message's place for display; a remote that does not tell it leaves it to us."""
+    stored = None if row.sequence else draft.message(MessageId(row.message_id))
+    return stored.sequence if stored else row.sequence
 
 
 def _park(draft: Draft, pull: Pull, cursor: RemoteCursor, row: BadRow) -> bool:
@@ -298,7 +248,7 @@ def _park(draft: Draft, pull: Pull, cursor: RemoteCursor, row: BadRow) -> bool:
 
 def _take_message(draft: Draft, row: RemoteMessage) -> TurnId:
     """Take in one message with the turn it names; that turn, blank for none."""
-    turn = TurnId("") if row.kind in TURNLESS_KINDS else TurnId(row.turn_id) or _turn_for(draft)
+    turn = _turn_of(draft, row)
     if turn and draft.turn(turn) is None:
         began = row.started_at_unix_ms or row.occurred_at_unix_ms or row.created_at_unix_ms or draft.now
         after = draft.state.message_version
@@ -317,13 +267,23 @@ def _take_message(draft: Draft, row: RemoteMessage) -> TurnId:
         started_at_unix_ms=row.started_at_unix_ms,
         completed_at_unix_ms=row.completed_at_unix_ms,
     )
-    report_message(draft, update, sequence=row.sequence, mirrors=bool(draft.state.home))
+    outcome = report_message(draft, update, sequence=row.sequence, pulled=True)
+    if outcome.reason == "turn_conflict":
+        detail = f"turnId: another turn than before, which was {_known_turn(draft, row)!r}"
+        raise Rejected("turn_conflict", "message", row.message_id, detail)
     return turn
 
 
-def _turn_for(draft: Draft) -> TurnId:
-    """The turn of a message that names none: every kind but two has one (SPEC M4)."""
-    return TurnId(named_id("pulled_turn", draft.work.room, draft.state.session))
+def _turn_of(draft: Draft, row: RemoteMessage) -> TurnId:
+    """The turn of a message: every kind but two has one, also when the remote names none (SPEC M4)."""
+    if row.kind in TURNLESS_KINDS:
+        return TurnId("")
+    return TurnId(row.turn_id) or _known_turn(draft, row)
+
+
+def _known_turn(draft: Draft, row: RemoteMessage) -> TurnId:
+    known = draft.message(MessageId(row.message_id))
+    return known.turn_id if known else TurnId(named_id("pulled_turn", draft.work.room, draft.state.session))
 
 
 # Turns, of which the remote's routes tell little.
@@ -354,18 +314,25 @@ def _show_life(draft: Draft, shown: RemoteSession) -> None:
     live = draft.turn(draft.state.active_turn) if draft.state.active_turn else None
     phase = _live_phase(shown)
     if live and live.backfilled and (phase is None or live.turn_id != newest):
-        _settle(draft, live, 0)
+        _settle(draft, live, draft.now)
     turn = draft.turn(newest) if newest else None
-    if phase and turn and turn.backfilled and not turn.is_final:
-        turn_rules.report_turn(draft, TurnReport(turn_id=newest, phase=phase), 0)
+    if phase is None or turn is None or not turn.backfilled:
+        return
+    if not turn.is_settled:
+        advance(draft, turn, phase, 0, 0, pulled=True)
+    elif can_revive(draft, turn, phase, 0):
+        revive(draft, turn, phase, 0, pulled=True)
 
 
 def _live_phase(shown: RemoteSession) -> Phase | None:
-    """The phase of the turn the remote is at; None when it is at none."""
+    """The phase of the turn the remote is at; None when it is at none.
+
+    A turn that has messages has left `submitted`, whatever the session's phase says.
+    """
     status = display_of(shown.status)
     if status not in BUSY:
         return None
     known = phase_of(shown.turn_phase)
-    if known and known[0] != "settled":
+    if known and known[0] not in ("submitted", "settled"):
         return known[0]
     return "waiting" if status == "waiting" else "running"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from application.lanes import Lanes, LaneWriter
+from application.signing import SigningSecrets
 from domain.aggregate import Held, Kind
 from domain.delta import CommitDelta, CommittedDelta
 from domain.event import Content, Event
@@ -139,6 +140,15 @@ class SessionRow:
     content: Content
 
 
+@dataclass(frozen=True, slots=True)
+class RoomRow:
+    """A room, as far as its sessions tell of it."""
+
+    room: RoomId
+    sessions: int
+    updated_at: int
+
+
 Listed = tuple[int, str, str]
 """The place of a session in the list of them: when it changed last, its room, its id."""
 
@@ -165,6 +175,16 @@ class OutboxEntry:
 
     committed: CommittedDelta
     pending: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What there is for somebody who follows the commits."""
+
+    kept_behind: Position
+    """Every delta behind this position is kept; of those up to it some were removed."""
+    end: Position
+    """The last position that was given to an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +216,10 @@ class Store(Protocol):
     def lanes(self) -> Lanes:
         """Who delivers what, and how far everybody has come."""
 
+    @property
+    def secrets(self) -> SigningSecrets:
+        """What webhooks are signed with."""
+
     def submit(self, decide: Decide) -> Committed:
         """Decide and store in one transaction (SPEC C2).
 
@@ -216,6 +240,9 @@ class Store(Protocol):
 
     def rooms_of(self, session: SessionId) -> Sequence[RoomId]:
         """The rooms that have a session of this id."""
+
+    def rooms(self, after: str, limit: int) -> Sequence[RoomRow]:
+        """The rooms that have sessions which are not deleted, by name, from behind one."""
 
     def live_sessions(self, room: RoomId) -> Sequence[Session]:
         """Sessions with a live or queued turn."""
@@ -259,6 +286,9 @@ class Store(Protocol):
         """Up to this position no delta is kept."""
 
     def delta(self, transaction: TransactionId) -> CommittedDelta | None: ...
+
+    def extent(self) -> Extent:
+        """Which deltas `deltas` can give."""
 
     def watch(self) -> "Watch":
         """Something to wait with for what is committed from now on, by any process."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from application.commands import Rule
-from application.mirroring import Page, Took, mirror
+from application.message_pages import Page
+from application.mirroring import Took, mirror
 from application.ports import Committed
 from application.remote import (
     BadRow,
@@ -28,6 +29,8 @@ PAGE_ROWS: Final = 20
 """Messages asked for at a time (SPEC P1)."""
 CALLS_MAX: Final = 100
 """Calls for a session in one round, bisecting and probing included; the next round goes on."""
+FAR_END: Final = RemoteCursor(2**53)
+"""Behind every version that a remote has."""
 
 
 class Record(Protocol):
@@ -48,11 +51,22 @@ class Reading:
     """Nothing was left to read, and nothing went wrong."""
     pages: int = 0
     """Pages that were stored or brought nothing new."""
+    progress: int = 0
+    """Pages that moved the cursor on."""
     events: int = 0
     failure: Failure | None = None
     calls: int = 0
     is_deleted: bool = False
-    """It is deleted here, so nobody was asked (SPEC P7)."""
+    """It is deleted here, or its root is, so nobody was asked (SPEC P7, S8)."""
+
+
+async def is_deleted(record: Record, room: RoomId, shown: RemoteSession) -> bool:
+    """Whether a session may not be here: it is deleted, or its root is."""
+    for session in (shown.id, shown.root_agent_session_id):
+        state = await record.state(room, SessionId(session)) if session else None
+        if state and state.is_deleted:
+            return True
+    return False
 
 
 class SessionReader:
@@ -80,10 +94,9 @@ class SessionReader:
 
     async def read(self) -> Reading:
         """Read until the remote has no more, or as many pages as may be, or a failure."""
-        state = await self._record.state(self._room, self._session)
-        if state and state.is_deleted:
+        if await is_deleted(self._record, self._room, self._shown):
             return Reading(is_deleted=True)
-        pull = (state.pull if state else None) or Pull()
+        pull = await self._pull()
         limit, after = PAGE_ROWS, pull.after
         while self._reading.pages < self._pages_max and self._reading.calls < CALLS_MAX:
             # Fewer than a page are wanted above the cursor, at which a row may come again.
@@ -92,24 +105,35 @@ class SessionReader:
             if isinstance(read, Failure):
                 if read.kind is not FailureKind.TOO_LARGE:
                     return replace(self._reading, failure=read)
+                if after < pull.cursor and (limit == 1 or not pull.last):
+                    after = pull.cursor  # The row at the cursor may have filled it, or was passed for that.
+                    continue
                 if limit > 1:
                     limit //= 2
                     continue
-                read = _of_one_bad_row(read)
-            taken = await self._take(Page(pull.cursor, after, read))
-            if isinstance(taken, Failure):
-                return replace(self._reading, failure=taken)
-            if taken.epoch == pull.epoch and not read.has_more:
+                read = _of_one_bad_row(read, after)
+            taken = await self._take(Page(pull.epoch, pull.cursor, after, read))
+            match taken:
+                case Failure():
+                    return replace(self._reading, failure=taken)
+                case Took.REFUSED:
+                    return replace(self._reading, is_deleted=True)
+            before, pull, limit = pull, await self._pull(), min(limit * 2, PAGE_ROWS)
+            if taken is Took.ALL and not read.has_more:
                 return replace(self._reading, complete=True)
-            if taken.epoch == pull.epoch and taken.cursor == pull.cursor:
-                if after == pull.cursor:
-                    reason = "the remote says that there is more, and sends none of it"
-                    return replace(self._reading, failure=failure(FailureKind.PROTOCOL, reason))
+            if taken is not Took.ALL or pull.cursor > before.cursor:
+                self._note_progress(before, pull)
+                after = pull.after
+            elif after < pull.cursor:
                 after = pull.cursor  # The row at the cursor filled the page.
             else:
-                after = taken.after
-            pull, limit = taken, min(limit * 2, PAGE_ROWS)
+                reason = "the remote says that there is more, and sends none of it"
+                return replace(self._reading, failure=failure(FailureKind.PROTOCOL, reason))
         return self._reading
+
+    def _note_progress(self, before: Pull, pull: Pull) -> None:
+        if pull.epoch == before.epoch and pull.cursor > before.cursor:
+            self._reading = replace(self._reading, progress=self._reading.progress + 1)
 
     async def _pull(self) -> Pull:
         state = await self._record.state(self._room, self._session)
@@ -119,8 +143,8 @@ class SessionReader:
         self._reading = replace(self._reading, calls=self._reading.calls + 1)
         return await self._activity.list_messages(self._remote, self._room, self._session, after, limit)
 
-    async def _take(self, page: Page) -> Pull | Failure:
-        """Store a page; where the pull stands then."""
+    async def _take(self, page: Page) -> Took | Failure:
+        """Store a page."""
         rows = page.read.rows
         if rows and isinstance(last := rows[-1], BadRow) and last.version is None:
             found = await self._behind_bad(page)
@@ -132,22 +156,26 @@ class SessionReader:
             committed = await self._record.run(self._room, rule)
         except Rejected as error:
             return failure(FailureKind.PROTOCOL, f"the remote shows what cannot be: {error}")
-        took = committed.answer["took"]
-        events = self._reading.events + committed.events
+        took = Took(committed.answer["took"])
         if took in (Took.ALL, Took.EPOCH):
+            events = self._reading.events + committed.events
             self._reading = replace(self._reading, pages=self._reading.pages + 1, events=events)
-        if took == Took.REFUSED:
-            return failure(FailureKind.CANCELED, "the session, or its root, is deleted here")
-        return await self._pull()
+        return took
 
     async def _behind_bad(self, page: Page) -> RemoteCursor | Failure:
         """Where the bad row at the end of a page ends, by trying (SPEC P4).
 
         Steps of 1, 2, 4 … find an answer without it; halving the last step finds the first such place, so
-        that no good row behind it is skipped.
+        that no good row behind it is skipped. A row that is too large is passed only when another answer is
+        not, for else it is the remote that is at fault.
         """
         low = max([page.after, *(row.version for row in page.read.rows[:-1] if row.version)])
-        latest = max(page.read.latest_version, low + 1)
+        latest = page.read.latest_version if page.read.latest_version > low else low + 1
+        if not page.read.latest_version:
+            latest = FAR_END
+            beyond = await self._call(FAR_END, 1)
+            if isinstance(beyond, Failure):
+                return beyond
         step, high = 1, 0
         while not high and self._reading.calls < CALLS_MAX:
             tried = min(low + step, latest)
@@ -174,7 +202,7 @@ class SessionReader:
         return bool(page.rows) and isinstance(page.rows[0], BadRow) and page.rows[0].version is None
 
 
-def _of_one_bad_row(found: Failure) -> MessagesPage:
-    """The page of a single row that is too large to be read."""
-    row = BadRow(0, found.reason.encode(), found.reason)
+def _of_one_bad_row(found: Failure, after: RemoteCursor) -> MessagesPage:
+    """The page of a single row that is too large to be read; where it stood tells it from others."""
+    row = BadRow(0, f"{found.reason}, behind version {after}".encode(), found.reason)
     return MessagesPage((row,), latest_version=0, has_more=True)

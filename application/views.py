@@ -6,8 +6,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from application.ports import MessageRow, SessionRow
+from application.ports import MessageRow, RoomRow, SessionRow
 from domain.delta import CommittedDelta
+from domain.ids import session_number
 from domain.interaction import Interaction
 from domain.session import display_status
 from domain.turn import Turn
@@ -129,8 +130,19 @@ class SessionSummary(View):
     updated_at_unix_ms: int
 
 
+class RoomSummary(View):
+    """One line of a list of rooms."""
+
+    room: str
+    sessions: int
+    updated_at_unix_ms: int
+
+
 class SessionView(SessionSummary):
     """A session as it is now, with its turns and interactions."""
+
+    stream_version: int
+    """Of its last event; commands can be meant for it."""
 
     root: str | None = None
     root_turn: str | None = None
@@ -159,6 +171,49 @@ class SessionView(SessionSummary):
     deleted_at_unix_ms: int | None = None
     turn_list: tuple[TurnView, ...] = ()
     interaction_list: tuple[InteractionView, ...] = ()
+
+
+class AgentView(View):
+    """A session as the ancestor's list names it (WIRE), with our extra keys at the end (SPEC W1)."""
+
+    id: int
+    """A number of the session; the ancestor's clients read no text here."""
+    agent_session_id: str
+    agent_target_id: str | None = None
+    device_id: str | None = None
+    presence_id: int = 0
+    """Presences are not kept."""
+    user_id: str
+    provider: str
+    provider_session_id: str
+    session_origin: str | None = None
+    cwd: str
+    status: str
+    effective_status: str
+    lifecycle_status: str | None = None
+    turn_phase: str | None = None
+    title: str | None = None
+    started_at_unix_ms: int
+    ended_at_unix_ms: int
+    last_event_at_unix_ms: int
+    created_at_unix_ms: int
+    updated_at_unix_ms: int
+    pinned_at_unix_ms: int | None = None
+    kind: str
+    relations: Mapping[str, str]
+    message_version: int
+    version: int
+    epoch: str
+    """Changes when a poller has to begin again: when the store was restored (SPEC P8)."""
+    home: str
+    """The store in which the session was reported (SPEC P6)."""
+
+
+class Agents(View):
+    """The sessions of a room as the ancestor's clients list them."""
+
+    presences: tuple[Mapping[str, Any], ...] = ()
+    sessions: tuple[AgentView, ...]
 
 
 class MessageView(View):
@@ -241,6 +296,10 @@ def interaction_view(interaction: Interaction) -> InteractionView:
     )
 
 
+def room_summary(row: RoomRow) -> RoomSummary:
+    return RoomSummary(room=row.room, sessions=row.sessions, updated_at_unix_ms=row.updated_at)
+
+
 def session_summary(row: SessionRow) -> SessionSummary:
     return SessionSummary(**_summary(row))
 
@@ -272,6 +331,7 @@ def session_view(
     forked = {"session": state.forked_from_session, "turn": state.forked_from_turn}
     return SessionView(
         **_summary(row),
+        stream_version=state.version,
         root=state.root_session or None,
         root_turn=state.root_turn or None,
         parent_turn=state.parent_turn or None,
@@ -299,6 +359,46 @@ def session_view(
         deleted_at_unix_ms=state.deleted_at or None,
         turn_list=turns,
         interaction_list=asked,
+    )
+
+
+def agent_view(row: SessionRow, home: str) -> AgentView:
+    state, content = row.state, row.content
+    status = display_status(state)
+    relations = {
+        "rootAgentSessionId": state.root_session,
+        "rootTurnId": state.root_turn,
+        "parentAgentSessionId": state.parent_session,
+        "parentTurnId": state.parent_turn,
+        "parentToolCallId": state.parent_tool_call,
+    }
+    return AgentView(
+        id=session_number(state.room, state.session),
+        agent_session_id=state.session,
+        agent_target_id=state.agent_target_id or None,
+        device_id=state.device_id or None,
+        user_id=state.user_id,
+        provider=state.provider,
+        provider_session_id=state.provider_session_id,
+        session_origin=state.origin or None,
+        cwd=content.get("cwd", ""),
+        status=status,
+        effective_status=status,
+        lifecycle_status=state.lifecycle_status or None,
+        turn_phase=state.live_phase or state.current_phase or None,
+        title=content.get("title") or None,
+        started_at_unix_ms=state.started_at,
+        ended_at_unix_ms=state.ended_at,
+        last_event_at_unix_ms=state.last_event_at,
+        created_at_unix_ms=state.created_at,
+        updated_at_unix_ms=state.updated_at,
+        pinned_at_unix_ms=state.pinned_at or None,
+        kind=state.kind,
+        relations={name: id_ for name, id_ in relations.items() if id_},
+        message_version=state.message_version,
+        version=state.own_version,
+        epoch=home,
+        home=home,
     )
 
 

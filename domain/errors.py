@@ -3,6 +3,7 @@
 RepriseError
 ├── Rejected                a command that can never succeed unchanged; nothing was stored
 ├── NotFound                no such session, or an id that several rooms share
+├── Outdated                a command meant another version of its session than the current one
 ├── Malformed               JSON that cannot be kept: too deep, numbers out of range, not JSON
 └── StoreError              the store could not do its work; nothing was half stored
     ├── VersionConflict     somebody else wrote the stream in between
@@ -45,6 +46,16 @@ class Rejected(RepriseError):
 
 class NotFound(RepriseError):
     """What was asked for is not there."""
+
+
+class Outdated(RepriseError):
+    """A command was meant for another version of its session than the one it would change."""
+
+    def __init__(self, session: str, expected: int, current: int) -> None:
+        super().__init__(
+            f"session {session} is at version {current}, not {expected}: read it and decide again"
+        )
+        self.current = current
 
 
 class Malformed(RepriseError):

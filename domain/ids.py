@@ -25,6 +25,7 @@ RemoteCursor = NewType("RemoteCursor", int)
 ID_LENGTH_MAX = 512
 """Characters of a room, session, turn, message or request id (SPEC W3)."""
 
+UUID_LENGTH = 36
 NAMES_KEPT = 10_000
 """Derived ids that are remembered, since every command asks for the same few again."""
 
@@ -38,9 +39,19 @@ def stream_id(kind: str, *keys: str) -> StreamId:
     return StreamId(f"{kind}-{uuid5(_STREAMS, json.dumps([kind, *keys], separators=(',', ':')))}")
 
 
+def kind_of(stream: StreamId) -> str:
+    """The kind of aggregate that a stream is of."""
+    return stream[: -UUID_LENGTH - 1]
+
+
 def session_stream(room: RoomId, session: SessionId) -> StreamId:
     """The stream of a session."""
     return stream_id("session", room, session)
+
+
+def session_number(room: RoomId, session: SessionId) -> int:
+    """A number for clients that want one: 52 bits of the stream's id, which every JSON reader keeps exact."""
+    return UUID(session_stream(room, session).removeprefix("session-")).int >> 76
 
 
 def transaction_id(store_id: str, stream: StreamId, version: int) -> TransactionId:

@@ -32,6 +32,8 @@ class MessageAdded(Reported):
     text_length: int = 0
     """Code points of payload.text."""
     usage: Mapping[str, int] | None = None
+    pulled: bool = False
+    """Another host told it of a session that lives here; nobody reported it here (SPEC P6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,8 @@ class MessageExtended(Reported):
     status: str = ""
     started_at: int = 0
     completed_at: int = 0
+    pulled: bool = False
+    """The host that told the message says so; nobody reported it here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,8 @@ class MessageChanged(Reported):
     texts_added: int = 0
     """What the session's count of user and assistant texts changes by."""
     tool_calls_added: int = 0
+    pulled: bool = False
+    """The host that told the message says so; nobody reported it here."""
 
 
 MessageEvent = MessageAdded | MessageExtended | MessageChanged
@@ -103,6 +109,8 @@ class Message:
     version: MessageVersion = MessageVersion(0)
     text_length: int = 0
     usage: Mapping[str, int] | None = None
+    pulled: bool = False
+    """Only another host has told of it, in a session that lives here (SPEC P6)."""
 
     @property
     def is_terminal(self) -> bool:
@@ -145,6 +153,7 @@ def evolve_message(message: Message | None, event: MessageEvent, at: int) -> Mes
             version=event.version,
             text_length=event.text_length,
             usage=event.usage,
+            pulled=event.pulled,
         )
     assert message is not None, "a message's first event adds it"
     timed = replace(
@@ -154,6 +163,7 @@ def evolve_message(message: Message | None, event: MessageEvent, at: int) -> Mes
         occurred_at=max(message.occurred_at, event.occurred_at),
         newest_at=max(message.newest_at, seen_at(event.occurred_at, at)),
         started_at=earliest(message.started_at, event.started_at),
+        pulled=message.pulled and event.pulled,
     )
     match event:
         case MessageExtended():

@@ -43,13 +43,14 @@ def report_message(
     *,
     rewound: bool | None = None,
     sequence: int = 0,
-    mirrors: bool = False,
+    pulled: bool = False,
 ) -> Outcome:
     """Take one update of a message.
 
     `rewound`: an import says whether the conversation left it behind. `sequence`: its place for display, when
-    that is known. `mirrors`: this is the message as it stands at its home, so nothing about it is late, and
-    what is no longer there is gone here as well.
+    that is known. `pulled`: so it stands at another host. Where that is its home, nothing about it is late,
+    and what is no longer there is gone here as well; what was reported here changes only by what is strictly
+    newer (SPEC P6).
     """
     if not update.message_id:
         raise Rejected("missing_identity", "message", "", "give the message's messageId")
@@ -62,14 +63,15 @@ def report_message(
         payload = normalised(payload)
         _check_size(update, payload)
     if message is None:
-        return _add(draft, update, payload or {}, rewound=rewound, sequence=sequence)
+        return _add(draft, update, payload or {}, rewound=rewound, sequence=sequence, pulled=pulled)
     if update.turn_id and message.turn_id and update.turn_id != message.turn_id:
         return ignored("message", update.message_id, "turn_conflict")
-    if mirrors:
+    if pulled and (draft.state.home or message.pulled):
         return _mirror(draft, message, update, payload)
     if update.content_delta:
         return _append(draft, message, update, payload)
-    return _merge(draft, message, update, payload, rewound, _may_change(draft, message, update))
+    may_change = _may_change(draft, message, update) and not (pulled and _is_no_newer(draft, message, update))
+    return _merge(draft, message, update, payload, rewound, may_change)
 
 
 def _gap(update: MessageUpdate, expected: int) -> Outcome:
@@ -107,7 +109,13 @@ def _turn_for(draft: Draft, kind: str, turn_id: str, message: str) -> TurnId:
 
 
 def _add(
-    draft: Draft, update: MessageUpdate, payload: Mapping[str, Any], *, rewound: bool | None, sequence: int
+    draft: Draft,
+    update: MessageUpdate,
+    payload: Mapping[str, Any],
+    *,
+    rewound: bool | None,
+    sequence: int,
+    pulled: bool,
 ) -> Outcome:
     if update.content_delta and update.content_offset:
         draft.gaps[update.message_id] = 0
@@ -136,6 +144,7 @@ def _add(
             version=draft.next_message_version,
             text_length=len(_text(body)),
             usage=usage,
+            pulled=pulled and not draft.state.home,
             occurred_at=_occurred(update),
             content={"payload": body},
         )
@@ -216,6 +225,11 @@ def _may_change(draft: Draft, message: Message, update: MessageUpdate) -> bool:
         return False
     occurred_at = _occurred(update)
     return not occurred_at or seen_at(occurred_at, draft.now) > message.newest_at
+
+
+def _is_no_newer(draft: Draft, message: Message, update: MessageUpdate) -> bool:
+    """Whether an update is as old as what stands; equal and unknown times keep it (SPEC P6)."""
+    return seen_at(_occurred(update), draft.now) <= message.newest_at
 
 
 def _has_other_news(message: Message, update: MessageUpdate) -> bool:
@@ -378,13 +392,15 @@ def _mirror(
     """Make a stored message what it is at its home (SPEC P5); without a payload, what it says stays."""
     difference = _Difference()
     if payload is not None:
+        if _drops_error(message, update):
+            payload = {key: value for key, value in payload.items() if key != "error"}
         difference = _compare(draft.payload(message.message_id), payload)
     changed = _fact_changes(draft, message, update, None, may_change=True)
     if difference.is_empty and not changed:
         return ignored("message", message.message_id, "duplicate")
     if payload is not None:
         _check_merged(message.message_id, payload)
-    _store(draft, message, update, difference, changed)
+    _store(draft, message, update, difference, changed, pulled=message.pulled)
     return applied("message", message.message_id)
 
 
@@ -469,6 +485,8 @@ def _store(
     update: MessageUpdate,
     difference: _Difference,
     changed: dict[str, Any],
+    *,
+    pulled: bool = False,
 ) -> None:
     """Add the events of one accepted update; they share one message version (SPEC M2, M6)."""
     version = draft.next_message_version
@@ -481,9 +499,9 @@ def _store(
     for index, (pointer, (text, added)) in enumerate(difference.grown.items()):
         status = changed.get("status", "") if is_growth_alone and index == last else ""
         extension = _extension(draft, message, pointer, len(text), added, update, status)
-        draft.add(replace(extension, version=version))
+        draft.add(replace(extension, version=version, pulled=pulled))
     if not is_growth_alone:
-        draft.add(_change(message, update, version, difference, changed))
+        draft.add(replace(_change(message, update, version, difference, changed), pulled=pulled))
 
 
 def _change(

@@ -1,10 +1,13 @@
 """How far a session that lives on another host was read there: the events of its pulls, and their state."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, assert_never
+from typing import ClassVar, Final, assert_never
 
 from domain.event import Event
 from domain.ids import MessageId, RemoteCursor, TurnId
+
+PARKED_MAX: Final = 1_000
+"""Rows that are recognised when they are met again; an older one is parked once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,7 @@ class Pull:
     newest_sequence: int = 0
     remote_epoch: str = ""
     parked: tuple[str, ...] = ()
-    """Digests of the rows that were passed."""
+    """Digests of the rows that were passed last."""
     vanished: bool = False
 
     @property
@@ -104,7 +107,7 @@ def evolve_pull(pull: Pull, event: PullEvent) -> Pull:
                 vanished=pull.vanished,
             )
         case RowParked():
-            return replace(pull, parked=(*pull.parked, event.digest))
+            return replace(pull, parked=(*pull.parked, event.digest)[-PARKED_MAX:])
         case Vanished():
             return replace(pull, vanished=True)
         case Reappeared():

@@ -251,7 +251,7 @@ def _report_status(draft: Draft, report: StateReport, *, stale: bool) -> None:
             not stale or ends or not stored.lifecycle_status
         ):
             facts["lifecycle_status"] = state.lifecycle_status
-        if _is_phase_news(draft, state.current_phase) and not (stale and stored.current_phase):
+        if is_phase_news(draft, state.current_phase) and not (stale and stored.current_phase):
             facts["current_phase"] = state.current_phase
     facts = {name: value for name, value in facts.items() if value}
     content = {}
@@ -261,7 +261,7 @@ def _report_status(draft: Draft, report: StateReport, *, stale: bool) -> None:
         draft.add(StatusReported(occurred_at=state.occurred_at_unix_ms, content=content or None, **facts))
 
 
-def _is_phase_news(draft: Draft, phase: str) -> bool:
+def is_phase_news(draft: Draft, phase: str) -> bool:
     """A phase is news when it differs, or when a turn has ended since it was told and hides it (SPEC S6)."""
     stored = draft.state
     if phase != stored.current_phase:

@@ -39,6 +39,8 @@ class TurnAdvanced(Reported):
     queued_turn_id: TurnId = TurnId("")
     """The merely submitted turn that was live and goes back to the queue."""
     queued_began: int = 0
+    pulled: bool = False
+    """Its home shows it so; nobody reported it here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,8 @@ class TurnRevived(Reported):
     queued_began: int = 0
     awaiting: bool = False
     """Its provider part is completed: it waits for its children."""
+    pulled: bool = False
+    """Its home shows it so; nobody reported it here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +144,7 @@ class Turn:
     provisional: bool = False
     origin: str = ""
     backfilled: bool = False
-    """Only messages that were pulled have told of it."""
+    """Only pulls have told of it: a report makes it a turn of this host (SPEC P6)."""
     after_message: int = 0
     """Message version of the session when it was first seen: its messages lie above."""
     started_at: int = 0
@@ -195,8 +199,13 @@ def evolve_turn(turn: Turn | None, event: TurnEvent, version: int, at: int) -> T
     assert turn is not None, "a turn's first event starts it"
     match event:
         case TurnAdvanced():
-            phase_at = max(turn.phase_at, seen_at(event.occurred_at, at))
-            return replace(turn, phase=event.phase, phase_at=phase_at, version=version)
+            return replace(
+                turn,
+                phase=event.phase,
+                backfilled=turn.backfilled and event.pulled,
+                phase_at=max(turn.phase_at, seen_at(event.occurred_at, at)),
+                version=version,
+            )
         case TurnSettled():
             return replace(
                 turn,
@@ -215,6 +224,7 @@ def evolve_turn(turn: Turn | None, event: TurnEvent, version: int, at: int) -> T
             return replace(
                 turn,
                 phase=event.phase,
+                backfilled=turn.backfilled and event.pulled,
                 ended_phase="",
                 phase_at=max(turn.phase_at, seen_at(event.occurred_at, at)),
                 outcome=None,

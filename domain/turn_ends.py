@@ -152,7 +152,7 @@ def can_revive(draft: Draft, turn: Turn, phase: Phase, occurred_at: int) -> bool
     return live is None or live.phase == "submitted"
 
 
-def revive(draft: Draft, turn: Turn, phase: Phase, occurred_at: int) -> None:
+def revive(draft: Draft, turn: Turn, phase: Phase, occurred_at: int, *, pulled: bool = False) -> None:
     """Take a provisional end back; what it superseded opens again (SPEC T10)."""
     live = live_turn(draft)
     resume(draft, turn.began)
@@ -163,6 +163,7 @@ def revive(draft: Draft, turn: Turn, phase: Phase, occurred_at: int) -> None:
             queued_turn_id=live.turn_id if live else TurnId(""),
             queued_began=live.began if live else 0,
             awaiting=turn.provider_phase == "completed",
+            pulled=pulled,
             occurred_at=occurred_at,
         )
     )

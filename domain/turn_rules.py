@@ -170,7 +170,9 @@ def _compete(draft: Draft, live: Turn | None, event: TurnStarted | TurnAdvanced,
     draft.add(replace(event, active=True))
 
 
-def advance(draft: Draft, turn: Turn, phase: Phase, at: int, occurred_at: int) -> bool:
+def advance(
+    draft: Draft, turn: Turn, phase: Phase, at: int, occurred_at: int, *, pulled: bool = False
+) -> bool:
     """Move a turn that has not ended on; True when the report is late (SPEC T3)."""
     if phase == turn.phase:
         return False
@@ -178,7 +180,7 @@ def advance(draft: Draft, turn: Turn, phase: Phase, at: int, occurred_at: int) -
         return True
     if RANK[phase] == RANK[turn.phase] and is_older(occurred_at, draft.now, turn.phase_at):
         return True
-    moved = TurnAdvanced(turn_id=turn.turn_id, phase=phase, occurred_at=occurred_at)
+    moved = TurnAdvanced(turn_id=turn.turn_id, phase=phase, pulled=pulled, occurred_at=occurred_at)
     live = live_turn(draft)
     if live and live.turn_id != turn.turn_id:
         began = turn.began if turn.began < live.began else seen_at(at, draft.now)

@@ -6,16 +6,40 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from application import commands
+from application import access, commands
+from application.access import Token
 from application.aggregates import Changing
+from application.causes import Cause
 from application.commands import Command, R, Rule, decision
+from application.finding import Found, Wanted
 from application.ledger import Ledger
-from application.ports import Committed, Decide, Observer, OutboxEntry, StoredEvent, Verification
-from application.views import MessagePage, MessageReply, Reply, SessionSummary, SessionView, StateReply
+from application.mirroring import is_pulled
+from application.past import Comparison
+from application.ports import (
+    Committed,
+    Decide,
+    Extent,
+    Listed,
+    Observer,
+    OutboxEntry,
+    StoredEvent,
+    Verification,
+)
+from application.status import StatusView, status_of
+from application.views import (
+    AgentView,
+    MessagePage,
+    MessageReply,
+    Reply,
+    RoomSummary,
+    SessionSummary,
+    SessionView,
+    StateReply,
+)
 from domain.aggregate import Held, Kind
 from domain.delta import CommittedDelta
 from domain.event import Event
-from domain.ids import RoomId, SessionId
+from domain.ids import Position, RoomId, SessionId
 from domain.reports import MessageReport, StateReport
 from domain.session import Session
 from infrastructure.store.event_store import EventStore
@@ -46,6 +70,11 @@ class AsyncLedger:
         self._observers = ThreadPoolExecutor(1, "reprise-observer")
         self._is_notifying = False
         self._is_closed = False
+
+    @property
+    def blocking(self) -> Ledger:
+        """The ledger itself, for what has threads of its own."""
+        return self._ledger
 
     # Reports and commands.
 
@@ -120,7 +149,17 @@ class AsyncLedger:
         """See `Ledger.settle`; its observers are called before it returns."""
         return await self._read(self._ledger.settle, room)
 
+    async def do(self, command: Command[R], *, caller: str = "", if_version: int | None = None) -> R:
+        """See `Ledger.do`."""
+        return await self._do(commands.meant(command, caller, if_version))
+
     # Reading.
+
+    async def agents(
+        self, room: str, origin: str = "", user: str = "", device: str = ""
+    ) -> tuple[AgentView, ...]:
+        """See `Ledger.agents`."""
+        return await self._read(self._ledger.agents, room, origin, user, device)
 
     async def session(self, room: str, session: str) -> SessionView | None:
         """See `Ledger.session`."""
@@ -149,6 +188,38 @@ class AsyncLedger:
         """See `Ledger.room_of`."""
         return await self._read(self._ledger.room_of, session)
 
+    async def find(
+        self, wanted: Wanted, room: str | None = None, after: Listed | None = None, limit: int = 100
+    ) -> Found:
+        """See `Ledger.find`."""
+        return await self._read(self._ledger.find, wanted, room, after, limit)
+
+    async def rooms(self, after: str = "", limit: int = 100) -> tuple[RoomSummary, ...]:
+        """See `Ledger.rooms`."""
+        return await self._read(self._ledger.rooms, after, limit)
+
+    async def session_at(
+        self, room: str, session: str, *, version: int | None = None, at_ms: int | None = None
+    ) -> SessionView:
+        """See `Ledger.session_at`."""
+        return await self._read(lambda: self._ledger.session_at(room, session, version=version, at_ms=at_ms))
+
+    async def compare(self, room: str, session: str, first: int, second: int) -> Comparison:
+        """See `Ledger.compare`."""
+        return await self._read(self._ledger.compare, room, session, first, second)
+
+    async def why(self, room: str, session: str) -> Cause:
+        """See `Ledger.why`."""
+        return await self._read(self._ledger.why, room, session)
+
+    async def commits(self, after: int = 0, limit: int = 100) -> tuple[CommittedDelta, ...]:
+        """See `Ledger.commits`."""
+        return await self._read(self._ledger.commits, after, limit)
+
+    async def commit(self, transaction: str) -> CommittedDelta:
+        """See `Ledger.commit`."""
+        return await self._read(self._ledger.commit, transaction)
+
     def events(self, room: str, session: str, after: int = 0) -> AsyncIterator[StoredEvent]:
         """See `Ledger.events`."""
         return self._pages(self._ledger.events(room, session, after))
@@ -156,6 +227,14 @@ class AsyncLedger:
     def deltas(self, after: int = 0) -> AsyncIterator[CommittedDelta]:
         """See `Ledger.deltas`."""
         return self._pages(self._ledger.deltas(after))
+
+    async def deltas_page(self, after: int, limit: int) -> Sequence[CommittedDelta]:
+        """The next deltas behind a position; fewer than the limit when there are no more."""
+        return await self._read(self._store.deltas_page, Position(after), limit)
+
+    async def extent(self) -> Extent:
+        """See `Store.extent`."""
+        return await self._read(self._store.extent)
 
     async def follow(self, after: int = 0) -> AsyncIterator[CommittedDelta]:
         """See `Ledger.follow`; cancel the task that iterates to stop."""
@@ -170,6 +249,20 @@ class AsyncLedger:
             following.stop()
             thread.submit(following.close)
             thread.shutdown(wait=False)
+
+    async def status(self) -> StatusView:
+        """How everything is at a glance."""
+        return await self._read(status_of, self._ledger)
+
+    # Access.
+
+    async def token(self, text: str) -> Token | None:
+        """The token that somebody shows, if it is good."""
+        return await self._read(access.find, self._store.tokens, text)
+
+    async def tokens(self) -> Sequence[Token]:
+        """Every token, revoked ones too."""
+        return await self._read(self._store.tokens.all)
 
     # Deliveries.
 
@@ -199,7 +292,7 @@ class AsyncLedger:
     async def pulled(self, room: RoomId) -> Sequence[Session]:
         """The sessions of a room that were read at another host."""
         rows = await self._read(self._store.sessions, room)
-        return [row.state for row in rows if row.state.pull]
+        return [row.state for row in rows if is_pulled(row.state)]
 
     async def store_ids(self) -> Sequence[str]:
         """Every id the store ever had."""
@@ -226,6 +319,14 @@ class AsyncLedger:
     async def rebuild(self) -> int:
         """See `Ledger.rebuild`."""
         return await self._read(self._ledger.rebuild)
+
+    async def check_write(self) -> None:
+        """Take the lock that every commit takes, and give it back; raises StoreError."""
+        await self._read(self._store.check_write)
+
+    async def schemas(self) -> tuple[int, int]:
+        """How the store's tables are now, and how this release has them."""
+        return await self._read(self._store.schemas)
 
     async def verify(self) -> Verification:
         """See `Ledger.verify`."""

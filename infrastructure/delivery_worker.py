@@ -45,12 +45,19 @@ class Deliveries:
                         await self._stopping.wait()
 
     async def stop(self) -> None:
-        """Claim nothing new, finish what was begun, give back the rest; may be called again."""
+        """Claim nothing new, finish what was begun, give back the rest; may be called again.
+
+        Who is cancelled while it waits takes the worker along.
+        """
         self._stopping.set()
         if self._worker is not None:
             self._worker.stop()
         if self._task is not None:
-            await self._task
+            try:
+                await asyncio.wait([self._task])
+            except asyncio.CancelledError:
+                self._task.cancel()
+                raise
 
     def beat_age_s(self) -> float | None:
         """Seconds since it last looked for work; None when it was not started."""

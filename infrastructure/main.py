@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import random
+from secrets import token_bytes
 from threading import RLock
 from time import time_ns
 from typing import TYPE_CHECKING, Final
@@ -14,19 +15,25 @@ from uuid import uuid4
 import structlog
 
 from application.delivery import Delivery
+from application.destinations import Destinations
 from application.ledger import Ledger
 from application.ports import Clock, Participant
+from application.sinks import Sink
 from domain.delta import CommittedDelta
 from domain.errors import StoreUnavailable
+from domain.subscription import Subscription
 from infrastructure.asynchronous import AsyncLedger
 from infrastructure.crashpoints import crashpoint
 from infrastructure.store.event_store import EventStore
 from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import Database
+from infrastructure.store.writer import Appended
 from infrastructure.worker import DeliveryWorker, SinkOf, Timing
 
 if TYPE_CHECKING:
+    from infrastructure.configuration import Settings
+    from infrastructure.sinks.targets import Surroundings
     from infrastructure.store.postgres import PostgresDatabase
 
 SQLITE: Final = "sqlite:///"
@@ -86,13 +93,17 @@ async def open_ledger_async(
     participant: Participant | None = None,
     clock: Clock | None = None,
     failures: ObserverFailures | None = None,
+    appended: Appended | None = None,
 ) -> AsyncIterator[AsyncLedger]:
     """Open the same ledger for asyncio: `async with open_ledger_async(url) as ledger:`.
 
-    Raises what `open_ledger` raises. Leaving the block answers every command that was taken.
+    Raises what `open_ledger` raises. `appended` is told of each group of commits. Leaving the block answers
+    every command that was taken.
     """
     clock = clock or SystemClock()
-    store = await asyncio.to_thread(lambda: EventStore(open_database(url), clock, participant))
+    store = await asyncio.to_thread(
+        lambda: EventStore(open_database(url), clock, participant, appended=appended)
+    )
     ledger = AsyncLedger(_ledger(store, clock, failures), store)
     try:
         yield ledger
@@ -117,6 +128,51 @@ def delivery_worker(ledger: Ledger, sink_of: SinkOf, timing: Timing | None = Non
         owner=str(uuid4()),
         timing=timing or Timing(),
     )
+
+
+def surroundings(ledger: Ledger, settings: "Settings") -> "Surroundings":
+    """What the sinks of a ledger's subscriptions are made of."""
+    from infrastructure.addresses import AddressPolicy
+    from infrastructure.sinks.targets import Surroundings
+
+    is_open = settings.allow_private_targets
+    return Surroundings(
+        ledger.clock,
+        ledger.store.secrets,
+        AddressPolicy(allows_loopback=is_open, allows_private=is_open),
+        settings.nats_credentials.get_secret_value(),
+    )
+
+
+def destinations(ledger: Ledger, around: "Surroundings") -> Destinations:
+    """The subscriptions of a ledger with their secrets; their targets are checked."""
+    from infrastructure.sinks.targets import check_target
+
+    return Destinations(
+        ledger.subscriptions,
+        around.secrets,
+        ledger.clock,
+        token_bytes,
+        lambda kind, target: check_target(kind, target, around.addresses),
+    )
+
+
+def sinks(around: "Surroundings") -> SinkOf:
+    """Makes the sinks of subscriptions, for `delivery_worker`; of kinds that lead outside, that is.
+
+    One whose target cannot be served, or no longer, gets a sink that says so.
+    """
+    from infrastructure.sinks.targets import KINDS, BadTarget, UnservedSink, open_sink
+
+    def sink_of(subscription: Subscription) -> Sink | None:
+        if subscription.kind not in KINDS:
+            return None
+        try:
+            return open_sink(subscription.kind, subscription.target, subscription.name, around)
+        except BadTarget as error:
+            return UnservedSink(str(error))
+
+    return sink_of
 
 
 def open_database(url: str) -> Database:

@@ -6,42 +6,31 @@ calls side by side, waking in time, and an end that leaves nothing half done.
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from time import monotonic
 from typing import Final, assert_never
 
 import structlog
 
-from application.mirroring import note_absence
+from application.mirroring import is_closed, note_absence
 from application.ports import Clock
-from application.pull_calls import Call, Listed, Step
+from application.pull_calls import Call, Step
 from application.pull_schedule import PullSchedule
 from application.pull_waits import KINDS, Claim
-from application.reading import Reading, SessionReader
-from application.remote import (
-    AgentsPage,
-    BadRow,
-    Failure,
-    FailureKind,
-    Remote,
-    RemoteActivity,
-    RemoteSession,
-    failure,
-)
+from application.reading import Reading, SessionReader, is_deleted
+from application.remote import AgentsPage, Failure, FailureKind, Remote, RemoteActivity, failure
+from application.room_list import RoomList
 from domain.backoff import RoomBackoff, Trouble
 from domain.breaker import BREAKER, SERVICE_BREAKER, BreakerPolicy, HostBreaker
-from domain.errors import RepriseError
+from domain.errors import Overloaded, RepriseError, StoreBusy, StoreFull, StoreUnavailable
 from domain.ids import RoomId, SessionId
 from domain.tracked_room import TrackedRoom
-from domain.vocabulary import display_of
 from infrastructure.asynchronous import AsyncLedger
 
 REFRESH_S: Final = 5.0
 """How often rooms, waits and breakers are looked up, since other processes change them too."""
-ABSENCES_MAX: Final = 3
-"""So many complete lists in a row have to miss a session until it has vanished (SPEC P7)."""
 STOP_S: Final = 5.0
 """How long calls that are at work may take to end once a stop was asked for."""
 
@@ -53,23 +42,13 @@ class Told:
     """Something that changed, for whoever watches."""
 
     what: str
-    """read, waits, parked, cleared, down, up, vanished, or failed (which costs no wait)."""
+    """read, waits, parked, cleared, down, up, vanished, unreadable, or failed (which costs no wait)."""
     room: RoomId
     session: SessionId | None = None
     events: int = 0
     until: int = 0
     """Unix ms; 0: nothing waits."""
     reason: str = ""
-
-
-@dataclass
-class _Room:
-    """What the last list of a room showed."""
-
-    shown: dict[SessionId, RemoteSession]
-    absences: Counter[SessionId]
-    deleted: set[SessionId]
-    """Sessions that turned out to be deleted here; looked at again with each list."""
 
 
 def token_from_environment(name: str) -> str:
@@ -102,12 +81,15 @@ class PullLoop:
         self._token = token
         self._tell = tell
         self._tracked: dict[RoomId, TrackedRoom] = {}
-        self._rooms: dict[RoomId, _Room] = {}
+        self._rooms: dict[RoomId, RoomList] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._mistake: BaseException | None = None
         self._own_ids: frozenset[str] = frozenset()
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self.is_running = False
+        self.beat_at = 0.0
+        """When it last looked for what is due; seconds of the clock that only goes forward."""
         self.has_more = False
         """Whether a session was left with more to read since this was last set to false."""
         self.failures = 0
@@ -118,9 +100,10 @@ class PullLoop:
         self.is_running = True
         try:
             while not self._stopping.is_set():
-                await self.refresh()
+                await self._refresh_or_go_on()
                 deadline = asyncio.get_running_loop().time() + REFRESH_S
                 while not self._stopping.is_set() and asyncio.get_running_loop().time() < deadline:
+                    self.beat_at = monotonic()
                     wake_at = await self._begin_due()
                     await self._sleep(wake_at, deadline)
         finally:
@@ -163,6 +146,13 @@ class PullLoop:
                 steps += self._schedule.know(held.state, now)
         await self._settle(steps)
 
+    async def _refresh_or_go_on(self) -> None:
+        """A store that cannot be read at the moment is read again next time; till then all is as it was."""
+        try:
+            await self.refresh()
+        except (Overloaded, StoreBusy, StoreFull, StoreUnavailable) as error:
+            log.warning("pull_not_refreshed", error=str(error))
+
     # Waking.
 
     async def _sleep(self, wake_at: int | None, deadline: float) -> None:
@@ -175,6 +165,8 @@ class PullLoop:
 
     async def _begin_due(self) -> int | None:
         plan = self._schedule.plan(self._clock.now_ms())
+        if self._mistake:
+            raise self._mistake
         for planned in plan.calls:
             call = await self._claim(planned) if planned.is_probe else planned
             if call is None:
@@ -187,6 +179,8 @@ class PullLoop:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if not task.cancelled():
+            self._mistake = self._mistake or task.exception()
         self._wake.set()
 
     async def end(self) -> None:
@@ -202,37 +196,43 @@ class PullLoop:
         try:
             await (self._list(call) if call.is_list else self._read(call))
         except asyncio.CancelledError:
+            await self._give_up(call, "stopped")
             raise
         except RepriseError as error:
             # Our own store, not the remote: nobody waits for that, the next turn comes anyway.
             log.warning("pull_not_stored", room=call.room, lane=call.lane, error=str(error))
-            trouble = Trouble("canceled", retryable=False, reason=str(error))
-            await self._settle(self._schedule.failed(call, trouble, self._clock.now_ms()))
+            await self._give_up(call, str(error))
+
+    async def _give_up(self, call: Call, reason: str) -> None:
+        """End a call that says nothing about the remote; a probe's claim ends with it."""
+        trouble = Trouble("canceled", retryable=False, reason=reason)
+        steps = self._schedule.failed(call, trouble, self._clock.now_ms())
+        with suppress(RepriseError):
+            await self._settle(steps)
 
     async def _list(self, call: Call) -> None:
         page = await self._ask_list(call.room)
         if isinstance(page, Failure):
             await self._failed(call, page)
             return
-        room = self._rooms.setdefault(call.room, _Room({}, Counter(), set()))
-        room.shown = {
-            SessionId(row.id): replace(row, home=row.home or page.home)
-            for row in page.rows
-            if isinstance(row, RemoteSession) and (row.home or page.home) not in self._own_ids
-        }
+        room = await self._room(call.room)
+        before = room.bad_rows
+        room.take(page, self._own_ids)
         await self._look_at_deleted(call.room, room)
-        listed = [
-            Listed(
-                session,
-                shown.updated_at_unix_ms,
-                display_of(shown.status) in ("working", "waiting"),
-            )
-            for session, shown in room.shown.items()
-            if session not in room.deleted
-        ]
-        await self._settle(self._schedule.listed(call, listed, self._clock.now_ms()), call)
-        if not any(isinstance(row, BadRow) for row in page.rows):
-            await self._note_absences(call.room, room)
+        await self._settle(self._schedule.listed(call, room.to_read(), self._clock.now_ms()), call)
+        if room.bad_rows != before:
+            for reason in room.bad_rows:
+                self._tell(Told("unreadable", call.room, reason=reason))
+        for session in room.missing():
+            committed = await self._ledger.run(call.room, note_absence(session))
+            if committed.events:
+                self._tell(Told("vanished", call.room, session))
+
+    async def _room(self, room: RoomId) -> RoomList:
+        if room not in self._rooms:
+            states = await self._ledger.pulled(room)
+            self._rooms[room] = RoomList({state.session for state in states if not is_closed(state)})
+        return self._rooms[room]
 
     async def _ask_list(self, room: RoomId) -> AgentsPage | Failure:
         remote = self._remote(room)
@@ -247,29 +247,19 @@ class PullLoop:
             return failure(FailureKind.MALFORMED, reason)
         return Remote(tracked.url, token, tracked.user_id, allows_private=tracked.allows_private)
 
-    async def _look_at_deleted(self, room: RoomId, known: _Room) -> None:
+    async def _look_at_deleted(self, room: RoomId, known: RoomList) -> None:
+        """What was restored meanwhile is read again."""
         for session in sorted(known.deleted):
-            state = await self._ledger.state(room, session)
-            if state is None or not state.is_deleted:
+            if not await is_deleted(self._ledger, room, known.shown[session]):
                 known.deleted.discard(session)
-
-    async def _note_absences(self, room: RoomId, known: _Room) -> None:
-        """Count the sessions that a complete list does not have (SPEC P7)."""
-        for state in await self._ledger.pulled(room):
-            if state.session in known.shown or state.is_deleted or (state.pull and state.pull.vanished):
-                known.absences.pop(state.session, None)
-                continue
-            known.absences[state.session] += 1
-            if known.absences[state.session] >= ABSENCES_MAX:
-                del known.absences[state.session]
-                committed = await self._ledger.run(room, note_absence(state.session))
-                if committed.events:
-                    self._tell(Told("vanished", room, state.session))
 
     async def _read(self, call: Call) -> None:
         session, room = call.session, self._rooms[call.room]
         assert session is not None, "a call is a list call or reads a session"
-        shown, remote = room.shown[session], self._remote(call.room)
+        shown, remote = room.shown.get(session), self._remote(call.room)
+        if shown is None:
+            await self._give_up(call, "no longer listed")
+            return
         if isinstance(remote, Failure):
             await self._failed(call, remote)
             return
@@ -280,11 +270,14 @@ class PullLoop:
             self._tell(Told("read", call.room, session, events=reading.events))
         if reading.is_deleted:
             room.deleted.add(session)
+            room.known.discard(session)
+        elif reading.pages:
+            room.known.add(session)
         await self._note(call, reading)
 
     async def _note(self, call: Call, reading: Reading) -> None:
         if reading.failure:
-            await self._failed(call, reading.failure, has_progressed=reading.pages > 0)
+            await self._failed(call, reading.failure, has_progressed=reading.progress > 0)
             return
         has_more = not (reading.complete or reading.is_deleted)
         self.has_more |= has_more

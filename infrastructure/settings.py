@@ -1,18 +1,37 @@
-"""What a user can set: an option of the command, else the environment, else a default."""
+"""What a user can set: an option of the command, else the environment, else a file, else a default.
+
+Every verb imports this module, so it is quick; `infrastructure.configuration` knows what a service needs.
+"""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from domain.errors import RepriseError
 
 DATABASE_URL: Final = "REPRISE_DATABASE_URL"
+CONFIG_FOLDER: Final = "XDG_CONFIG_HOME"
 DATA_FOLDER: Final = "XDG_DATA_HOME"
 STATE_FOLDER: Final = "XDG_STATE_HOME"
 
 VARIABLES: Final[Mapping[str, str]] = {
     DATABASE_URL: "the store, as --db names it",
+    "REPRISE_HOST": "the address that `serve` listens on (127.0.0.1)",
+    "REPRISE_PORT": "the port that `serve` listens on (8765)",
+    "REPRISE_READ_ONLY": "whether `serve` refuses reports and commands (false)",
+    "REPRISE_WORKERS": "whether `serve` works in the background too (true)",
+    "REPRISE_REQUIRE_TOKEN": "whether `serve` wants a token from this machine's callers too (false)",
+    "REPRISE_ALLOWED_HOSTS": "names, with commas, under which `serve` is reached beside this machine's",
+    "REPRISE_CORS_ORIGINS": "origins, with commas, whose pages may call `serve` (none)",
+    "REPRISE_DRAIN_SECONDS": "seconds that `serve` may take to stop (10)",
+    "REPRISE_REQUIRE_IF_MATCH": "whether commands to `serve` must say which version they mean (false)",
+    "REPRISE_LAG_SECONDS_MAX": "seconds behind which `status` finds fault with a subscription (30)",
+    "REPRISE_ALLOW_PRIVATE_TARGETS": "whether webhooks may go to this machine and private networks (false)",
+    "REPRISE_NATS_CREDENTIALS": "a token or user:password for NATS servers that want one",
+    "REPRISE_URL": "a service that verbs with --url ask instead of the store",
+    "REPRISE_TOKEN": "the token for that service",
+    CONFIG_FOLDER: "where reprise/config.toml with the same settings is (~/.config)",
     DATA_FOLDER: "where the store lies that nothing names (~/.local/share)",
     STATE_FOLDER: "where imports remember which files they know (~/.local/state)",
     "CLAUDE_CONFIG_DIR": "Claude Code's folder, when it is not ~/.claude",
@@ -21,14 +40,22 @@ VARIABLES: Final[Mapping[str, str]] = {
 }
 """The environment variables that are read, and what each is for."""
 
+URL: Final = "REPRISE_URL"
 SQLITE: Final = "sqlite:///"
 POSTGRES: Final = ("postgresql://", "postgres://")
 MEMORY: Final = "memory://"
 DATABASE_FILE: Final = "reprise.db"
 
 
+CONFIG_FILE: Final = "config.toml"
+
+
 class BadSetting(RepriseError):
-    """A setting has a value that means nothing."""
+    """Settings have values that mean nothing; one line for each."""
+
+
+class AddressTaken(RepriseError):
+    """A service cannot listen where it was told to."""
 
 
 def database_url(option: str | None) -> str:
@@ -36,7 +63,28 @@ def database_url(option: str | None) -> str:
     for source, url in (("--db", option), (DATABASE_URL, os.environ.get(DATABASE_URL))):
         if url and url.strip():
             return store_url(source, url)
+    if url := configured().get("database_url"):
+        return store_url(f"database_url in {config_file()}", str(url))
     return f"{SQLITE}{default_database()}"
+
+
+def configured() -> Mapping[str, Any]:
+    """What the user's file says; nothing when there is none. Raises BadSetting when it is no TOML."""
+    import tomllib
+
+    try:
+        return tomllib.loads(config_file().read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise BadSetting(f"{config_file()}: {error}") from error
+
+
+def config_file() -> Path:
+    """The file of settings (`XDG_CONFIG_HOME`)."""
+    from platformdirs import user_config_path
+
+    return user_config_path("reprise", appauthor=False) / CONFIG_FILE
 
 
 def store_url(source: str, url: str) -> str:

@@ -9,16 +9,22 @@ import sys
 
 import click
 
+from infrastructure.cli.commits import commits
+from infrastructure.cli.configuring import config
 from infrastructure.cli.deliveries import outbox, redeliver
 from infrastructure.cli.delivering import deliveries
+from infrastructure.cli.doctor import doctor
 from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED, failure_of
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
 from infrastructure.cli.pulling import pull
 from infrastructure.cli.reading import messages, sessions
 from infrastructure.cli.rooms import hide, rooms, unhide
+from infrastructure.cli.serving import serve
+from infrastructure.cli.status import status
 from infrastructure.cli.subscriptions import subscriptions
 from infrastructure.cli.text import note, shown
+from infrastructure.cli.tokens import tokens
 from infrastructure.cli.upkeep import backup, copy, rebuild, verify
 from infrastructure.cli.waits import waits
 from infrastructure.cli.writing import delete, purge, restore, settle
@@ -44,7 +50,8 @@ class Verbs(click.Group):
                 raise
             if failure.exit_code == EXIT_INTERRUPTED:
                 note("")  # a terminal shows ^C where the cursor stood
-            note(f"error: {shown(str(failure))}")
+            for line in failure.lines:
+                note(f"error: {shown(line)}")
             raise click.exceptions.Exit(failure.exit_code) from error
 
 
@@ -72,9 +79,12 @@ def reprise() -> None:
 
 
 for _verb in (
+    serve,
     import_,
+    status,
     sessions,
     messages,
+    commits,
     outbox,
     redeliver,
     rooms,
@@ -90,6 +100,9 @@ for _verb in (
     verify,
     backup,
     copy,
+    tokens,
+    config,
+    doctor,
 ):
     reprise.add_command(_verb)
 

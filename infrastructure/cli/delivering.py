@@ -216,7 +216,9 @@ def _change(
             choice = skippable(choice)
         rows = ledger.subscriptions.chosen(name, choice)
         if expect is not None and len(rows) != expect:
-            raise Failure(f"{counted(len(rows), 'delta')} chosen, not {expect}; look again", EXIT_CONFLICT)
+            raise Failure(
+                f"{counted(len(rows), 'delta')} chosen, not {expect}; look again", exit_code=EXIT_CONFLICT
+            )
         if not rows:
             note("no deliveries like this: nothing to do")
             return
@@ -230,7 +232,7 @@ def _change(
         try:
             rows = change(name, choice, expected=len(rows))
         except Rejected as error:
-            raise Failure(str(error), EXIT_CONFLICT) from error
+            raise Failure(str(error), exit_code=EXIT_CONFLICT) from error
     say(f"{done}: {_told(name, rows)}")
 
 

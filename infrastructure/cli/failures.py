@@ -11,8 +11,8 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     2: "the command was misspelled",
     3: "not found: a session, a room, a file, a store",
     4: "conflict with what is recorded",
-    5: "a remote answered with an error, or not at all",
-    69: "the store cannot be opened, read or written",
+    5: "a remote or service answered with an error, or not at all",
+    69: "the store cannot be opened, read or written, or an address is taken",
     74: "no room left, or output that cannot be written",
     75: "somebody else holds it: try again",
     78: "a setting means nothing",
@@ -35,23 +35,24 @@ CONFLICTS: Final = frozenset({"conflict", "deleted", "purged"})
 
 
 class Failure(Exception):
-    """Trouble as it is shown: a line on stderr and an exit code."""
+    """Trouble as it is shown: a line on stderr, or one for each thing that is wrong, and an exit code."""
 
-    def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
-        super().__init__(message)
+    def __init__(self, *lines: str, exit_code: int = EXIT_FAILED) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = lines
         self.exit_code = exit_code
 
 
 def failure_of(error: BaseException) -> Failure | None:
     """How trouble that is expected ends the command; None for a programmer's mistake."""
     from domain import errors
-    from infrastructure.settings import BadSetting
+    from infrastructure.settings import AddressTaken, BadSetting
 
     match error:
         case Failure():
             return error
         case KeyboardInterrupt() | click.Abort():
-            return Failure("interrupted", EXIT_INTERRUPTED)
+            return Failure("interrupted", exit_code=EXIT_INTERRUPTED)
         case errors.NotFound():
             code = EXIT_NOT_FOUND
         case errors.Rejected():
@@ -62,17 +63,17 @@ def failure_of(error: BaseException) -> Failure | None:
             code = EXIT_TRY_AGAIN
         case errors.StoreFull():
             code = EXIT_NO_ROOM
-        case errors.StoreUnavailable():
+        case errors.StoreUnavailable() | AddressTaken():
             code = EXIT_UNAVAILABLE
         case BadSetting():
-            code = EXIT_SETTING
+            return Failure(*map(str, error.args), exit_code=EXIT_SETTING)
         case errors.RepriseError():
             code = EXIT_FAILED
         case OSError():
-            return Failure(_told(error), EXIT_NO_ROOM)
+            return Failure(_told(error), exit_code=EXIT_NO_ROOM)
         case _:
             return None
-    return Failure(str(error), code)
+    return Failure(str(error), exit_code=code)
 
 
 def _told(error: OSError) -> str:

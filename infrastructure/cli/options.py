@@ -1,18 +1,18 @@
 """What verbs have in common: which store, which session, JSON or text."""
 
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from infrastructure import settings
-from infrastructure.cli.text import shown
 
 if TYPE_CHECKING:
     from application.ledger import Ledger
     from infrastructure.main import ObserverFailures
+    from infrastructure.store.tables import Database
 
 _DB: Final = "reprise.db"
 SUGGESTIONS_MAX: Final = 3
@@ -40,7 +40,13 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would ha
 
 def database_url() -> str:
     """The store that the command line or the environment names."""
-    return settings.database_url(click.get_current_context().meta.get(_DB))
+    return settings.database_url(db_flag())
+
+
+def db_flag() -> str | None:
+    """What --db says, before or behind the verb; None when it says nothing."""
+    url: str | None = click.get_current_context().meta.get(_DB)
+    return url
 
 
 @contextmanager
@@ -52,20 +58,40 @@ def opened(
     A store that is not there is started only by a verb that `makes` one; a verb that `tries` what another
     run will do gets an empty one that is gone afterwards.
     """
-    from domain.errors import NotFound
-    from infrastructure.main import missing_store, open_ledger
+    from infrastructure.main import open_ledger
 
-    _log_to_stderr()
+    log_to_stderr()
+    url = store_place(makes=makes, tries=tries)
+    with open_ledger(url, failures=failures) as ledger:
+        yield ledger
+
+
+@contextmanager
+def database(*, makes: bool = False) -> "Iterator[Database]":
+    """The store's tables, without a ledger on them, as long as the verb runs."""
+    from infrastructure.main import open_database
+
+    opened = open_database(store_place(makes=makes))
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def store_place(*, makes: bool = False, tries: bool = False) -> str:
+    """The address of the store; raises NotFound where there is none and the verb does not make one."""
+    from domain.errors import NotFound
+    from infrastructure.main import missing_store
+
     url = database_url()
     if missing := missing_store(url):
         if tries:
-            url = settings.MEMORY
-        elif not makes:
+            return settings.MEMORY
+        if not makes:
             raise NotFound(f"{missing}: no store there; `reprise import` makes one")
-        elif missing == str(default := settings.default_database()):
+        if missing == str(default := settings.default_database()):
             default.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open_ledger(url, failures=failures) as ledger:
-        yield ledger
+    return url
 
 
 def decides_only(ledger: "Ledger") -> "Ledger":
@@ -109,29 +135,8 @@ def _like(ledger: "Ledger", session: str) -> list[str]:
     return (begun or get_close_matches(session, ids))[:SUGGESTIONS_MAX]
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
     """Log lines are JSON, or coloured text when a person looks at them."""
-    import structlog
+    from infrastructure.logs import configure
 
-    def harmless(_: object, __: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        return {key: shown(value) if isinstance(value, str) else value for key, value in fields.items()}
-
-    processors: list[structlog.typing.Processor] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    if sys.stderr.isatty():
-        processors += [harmless, structlog.dev.ConsoleRenderer(colors=_may_colour())]
-    else:
-        processors.append(structlog.processors.JSONRenderer())
-    structlog.configure(
-        processors=processors,
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
-        cache_logger_on_first_use=False,
-    )
-
-
-def _may_colour() -> bool:
-    import os
-
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    configure(sys.stderr)

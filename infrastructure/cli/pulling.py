@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infrastructure.cli.failures import EXIT_REMOTE, EXIT_TRY_AGAIN, Failure
+from infrastructure.cli.failures import EXIT_NOT_FOUND, EXIT_REMOTE, EXIT_TRY_AGAIN, Failure
 from infrastructure.cli.options import database_url, db_option, opened
 from infrastructure.cli.rooms import rooms_of
 from infrastructure.cli.text import counted, note, say, short, shown, when
@@ -74,16 +74,18 @@ def pull(room: str, once: bool, everything: bool) -> None:
         known = rooms_of(ledger)
         tracked = {one.room for one in known.tracked()}
         if room and room not in tracked:
-            raise Failure(f"room {room} is not tracked; `reprise rooms track {room} --remote URL` does", 3)
+            what = f"room {room} is not tracked; `reprise rooms track {room} --remote URL` does"
+            raise Failure(what, exit_code=EXIT_NOT_FOUND)
         if not tracked:
-            raise Failure("no room is tracked; `reprise rooms track ROOM --remote URL` begins", 3)
+            what = "no room is tracked; `reprise rooms track ROOM --remote URL` begins"
+            raise Failure(what, exit_code=EXIT_NOT_FOUND)
         if once and room:
             _refuse_waiting(known, room)
     summary = Summary()
     failures = _run(room, summary, _drain(room) if once else _serve)
     summary.close()
     if once and failures:
-        raise Failure("the remote did not give all of it; what came is stored", EXIT_REMOTE)
+        raise Failure("the remote did not give all of it; what came is stored", exit_code=EXIT_REMOTE)
 
 
 def _refuse_waiting(known: "Rooms", room: str) -> None:
@@ -91,7 +93,7 @@ def _refuse_waiting(known: "Rooms", room: str) -> None:
         until = f"until {when(reason.hold.until)}" if reason.hold.until else "until somebody acts"
         raise Failure(
             f"room {room} is not asked {until} ({reason.hold.why}); `reprise waits why {room}` tells more",
-            EXIT_TRY_AGAIN,
+            exit_code=EXIT_TRY_AGAIN,
         )
 
 

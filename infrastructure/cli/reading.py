@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from infrastructure.cli.options import db_option, json_option, opened, room_of, room_option
+from infrastructure.cli.remote import asked, service_url, summaries, url_option
 from infrastructure.cli.text import (
     GAP,
     STATUS_STYLES,
@@ -45,12 +46,22 @@ def sessions() -> None:
 @sessions.command("list")
 @click.option("--room", default=None, metavar="ROOM", help="Only the sessions of this room.")
 @click.option("--deleted", is_flag=True, help="Deleted sessions too.")
+@url_option
 @json_option
 @db_option
-def list_(room: str | None, deleted: bool, as_json: bool) -> None:
-    """List sessions, the one that changed last first, sub-agents behind their parents."""
-    with opened() as ledger:
-        found = ledger.sessions(room, deleted=deleted)
+def list_(room: str | None, deleted: bool, url: str | None, as_json: bool) -> None:
+    """List sessions, the one that changed last first, sub-agents behind their parents.
+
+    A service tells nothing of deleted ones.
+    """
+    if where := service_url(url):
+        if deleted:
+            raise click.UsageError("a service does not list deleted sessions; name its store with --db")
+        with asked(where) as client:
+            found = tuple(summaries(client, room))
+    else:
+        with opened() as ledger:
+            found = ledger.sessions(room, deleted=deleted)
     if as_json:
         for summary in found:
             say_json(summary.to_dict())

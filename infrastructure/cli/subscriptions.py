@@ -1,16 +1,26 @@
-"""The verbs about destinations: `subscriptions add`, `list`, `show`, `pause`, `resume` and `remove`."""
+"""The verbs about destinations: `subscriptions add`, `list`, `show`, `test`, `rotate` and the others."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from infrastructure.cli.options import db_option, decides_only, dry_run_option, json_option, opened
+from infrastructure.cli.failures import EXIT_REMOTE, Failure
+from infrastructure.cli.options import (
+    database_url,
+    db_option,
+    decides_only,
+    dry_run_option,
+    json_option,
+    opened,
+)
 from infrastructure.cli.text import Column, note, say, say_json, short, shown, table, when
 from infrastructure.cli.writing import may_ask
 
 if TYPE_CHECKING:
+    from application.destinations import Destinations
     from application.ledger import Ledger
     from application.ports import StoredEvent
+    from application.signing import Change, SigningSecrets
     from domain.subscription import Subscription
 
 name_argument = click.argument("name")
@@ -29,8 +39,18 @@ def subscriptions() -> None:
 
 @subscriptions.command()
 @name_argument
-@click.option("--kind", required=True, metavar="KIND", help="Which sort of destination it is.")
-@click.option("--target", default="", metavar="TARGET", help="Where it is.")
+@click.option(
+    "--kind",
+    required=True,
+    metavar="KIND",
+    help="Which sort of destination it is: webhook, jetstream or file.",
+)
+@click.option(
+    "--target",
+    required=True,
+    metavar="URL",
+    help="Where it is: https://host/path, nats://host:4222/prefix or file:///path.",
+)
 @click.option("--room", "rooms", multiple=True, metavar="ROOM", help="Only deltas of this room; repeat it.")
 @click.option(
     "--entity",
@@ -47,7 +67,6 @@ def subscriptions() -> None:
     show_default=True,
     help="What a room does behind a delta that was given up.",
 )
-@click.option("--secret-ref", default="", metavar="REF", help="Names the secret it signs with.")
 @dry_run_option
 @db_option
 def add(
@@ -59,11 +78,14 @@ def add(
     entities: tuple[str, ...],
     after: int | None,
     on_parked: str,
-    secret_ref: str,
     dry_run: bool,
 ) -> None:
-    """Add a destination, known as NAME."""
+    """Add a destination, known as NAME.
+
+    A webhook is signed for with a secret of its own, which is shown for its receiver.
+    """
     from domain.subscription import Added
+    from infrastructure.sinks.targets import BadTarget
 
     added = Added(
         name=name,
@@ -72,17 +94,21 @@ def add(
         rooms=rooms,
         entity_kinds=entities,
         from_position=0,
-        secret_ref=secret_ref,
         on_parked=on_parked,
     )
     with opened(makes=not dry_run, tries=dry_run) as ledger:
         there = {held.key for held in ledger.subscriptions.all()}
-        held = _tried(ledger, dry_run).subscriptions.add(added, after=after)
+        begins = after if after is not None else ledger.delivery.deliveries.end()
+        try:
+            secret = _destinations(ledger, dry_run).add(added, after=after)
+        except BadTarget as error:
+            raise click.UsageError(str(error)) from error
     if name in there:
         note(f"nothing to do: {shown(name)} is there already")
-        return
-    where = f"delivers what is committed behind position {held.state.from_position}"
-    say(f"{_would(dry_run)}added: {shown(name)} {where}")
+    else:
+        say(f"{_would(dry_run)}added: {shown(name)} delivers what is committed behind position {begins}")
+    if secret and not dry_run:
+        say(f"secret: {secret}")
 
 
 @subscriptions.command("list")
@@ -196,8 +222,95 @@ def remove(name: str, yes: bool, dry_run: bool) -> None:
             if not may_ask():
                 raise click.UsageError("remove asks before it forgets, and nobody can answer here; add --yes")
             click.confirm(f"Forget what waits for {shown(name)}?", abort=True, err=True)
-        _tried(ledger, dry_run).subscriptions.remove(name)
+        _destinations(ledger, dry_run).remove(name)
     _tell("removed", name, True, dry_run)
+
+
+@subscriptions.command()
+@name_argument
+@json_option
+@db_option
+def test(name: str, as_json: bool) -> None:
+    """Send NAME a delta that is in no store, and tell what came back.
+
+    It names the session reprise-test and stands at position 0. It is sent from here, not by a worker.
+    """
+    import asyncio
+    from time import perf_counter
+
+    from infrastructure.configuration import resolve
+    from infrastructure.main import destinations, surroundings
+    from infrastructure.sinks.targets import open_sink
+
+    with opened() as ledger:
+        around = surroundings(ledger, resolve(database_url=database_url()))
+        began = perf_counter()
+        receipt = asyncio.run(
+            destinations(ledger, around).test(
+                name, lambda state: open_sink(state.kind, state.target, state.name, around)
+            )
+        )
+        took_ms = round((perf_counter() - began) * 1_000)
+    if as_json:
+        say_json(
+            {
+                "taken": receipt.trouble is None,
+                "status": receipt.status or None,
+                "trouble": receipt.trouble,
+                "reason": receipt.reason,
+                "retryAfterSeconds": receipt.retry_after_s,
+                "durationMs": took_ms,
+            }
+        )
+    if receipt.trouble is None:
+        note(f"{shown(name)} took it in {took_ms} ms{f': {receipt.status}' if receipt.status else ''}")
+    else:
+        raise Failure(f"{shown(name)} did not take it: {shown(receipt.reason)}", exit_code=EXIT_REMOTE)
+
+
+@subscriptions.command()
+@name_argument
+@click.option(
+    "--keep-hours",
+    type=click.FloatRange(0, 24 * 30),
+    default=24,
+    show_default=True,
+    help="How long the old secret goes on signing; 0 when it got out.",
+)
+@db_option
+def rotate(name: str, keep_hours: float) -> None:
+    """Give NAME a new secret to sign with, and show it.
+
+    Deliveries are signed with both until the old one ends, so change it at the receiver meanwhile.
+    """
+    with opened() as ledger:
+        secret = _destinations(ledger, dry_run=False).rotate(name, round(keep_hours * 3_600))
+    say(f"secret: {secret}")
+    note(f"workers sign with it within seconds; the old one ends in {keep_hours:g} hours")
+
+
+def _destinations(ledger: "Ledger", dry_run: bool) -> "Destinations":
+    """The ledger's destinations, which a dry run leaves as they are."""
+    from dataclasses import replace
+
+    from infrastructure.configuration import resolve
+    from infrastructure.main import destinations, surroundings
+
+    found = destinations(ledger, surroundings(ledger, resolve(database_url=database_url())))
+    if not dry_run:
+        return found
+    subscriptions = decides_only(ledger).subscriptions
+    return replace(found, subscriptions=subscriptions, secrets=_Untouched(found.secrets))
+
+
+class _Untouched:
+    """Secrets that are looked at and stay."""
+
+    def __init__(self, secrets: "SigningSecrets") -> None:
+        self.of = secrets.of
+
+    def change(self, subscription: str, change: "Change") -> None:
+        """Nothing changes."""
 
 
 def _tried(ledger: "Ledger", dry_run: bool) -> "Ledger":

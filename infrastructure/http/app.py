@@ -6,18 +6,54 @@ from typing import Final
 from fastapi import FastAPI
 
 from infrastructure.asynchronous import AsyncLedger
-from infrastructure.http import openapi, problem_pages, problems, reports
+from infrastructure.http import (
+    ancestor,
+    commands,
+    history,
+    imports,
+    openapi,
+    probes,
+    problem_pages,
+    problems,
+    reading,
+    reports,
+    stream,
+)
+from infrastructure.http.guard import Guard
+from infrastructure.http.health import Readiness
+from infrastructure.http.live import Live
 from infrastructure.http.routing import EncodedSlashes
 from infrastructure.http.settings import HttpSettings
+from infrastructure.metrics import Metrics
 
 PREFIXES: Final = ("/v1", "/api/desktop/v1")
 """Where the routes are; the ancestor's clients use the second one for what is not on their own machine."""
-ROUTERS: Final = (reports.router,)
+ROUTERS: Final = (
+    reports.router,
+    ancestor.router,
+    reading.router,
+    history.router,
+    commands.router,
+    imports.router,
+    stream.router,
+    probes.status,
+)
 """The routes under each prefix; the ones that are called most come first, as routes are tried in order."""
 
 
-def create_app(ledger: AsyncLedger, settings: HttpSettings | None = None) -> FastAPI:
-    """The application over an open ledger, which whoever opened it also closes."""
+def create_app(
+    ledger: AsyncLedger,
+    settings: HttpSettings | None = None,
+    *,
+    guard: Guard | None = None,
+    readiness: Readiness | None = None,
+    metrics: Metrics | None = None,
+) -> FastAPI:
+    """The application over an open ledger, which whoever opened it also closes.
+
+    Without a guard everybody may do everything: `service.create_service` gives it one, for what can be
+    reached over a network. Streams end with `app.state.live.close()`.
+    """
     settings = settings or HttpSettings()
     app = FastAPI(
         title="Reprise",
@@ -30,9 +66,14 @@ def create_app(ledger: AsyncLedger, settings: HttpSettings | None = None) -> Fas
     )
     app.state.ledger = ledger
     app.state.settings = settings
+    app.state.guard = guard
+    app.state.live = Live(ledger)
+    app.state.readiness = readiness or Readiness(())
+    app.state.metrics = metrics or Metrics("none")
     for prefix in PREFIXES:
         for router in ROUTERS:
             app.include_router(router, prefix=prefix)
+    app.include_router(probes.router)
     app.include_router(problem_pages.router)
     problems.install(app, settings.retry_after_s)
     app.add_middleware(EncodedSlashes)

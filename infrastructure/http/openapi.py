@@ -4,7 +4,7 @@ Routes read bodies and spell answers themselves, so the schemas of both are atta
 very models that check and spell them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -12,7 +12,8 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from infrastructure.http import problems
+from infrastructure.http import problems, times
+from infrastructure.http.documents import ImportLine
 
 DESCRIPTION: Final = (
     "The record of what coding agents did. Hosts report sessions, turns, messages and interactions; others"
@@ -22,6 +23,8 @@ REFERENCE: Final = "#/components/schemas/{model}"
 
 _described: Final[set[type[BaseModel]]] = set()
 """Models whose schemas the document has to hold."""
+READ: Final = "Read"
+"""Ends the name of a view whose times are told as text."""
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, str]:
@@ -30,17 +33,62 @@ def schema_of(model: type[BaseModel]) -> dict[str, str]:
     return {"$ref": REFERENCE.format(model=model.__name__)}
 
 
-def content_of(model: type[BaseModel], media_type: str = "application/json") -> dict[str, Any]:
-    """A body that is one such model."""
-    return {media_type: {"schema": schema_of(model)}}
+def reading_schema_of(model: type[BaseModel]) -> dict[str, str]:
+    """The same for a view as the reading routes show it."""
+    name = schema_of(model)["$ref"]
+    return {"$ref": name if model.__name__.endswith(READ) else name + READ}
 
 
-def described(body: type[BaseModel] | None, reply: type[BaseModel], said: str = "Done.") -> dict[str, Any]:
+def described(
+    body: type[BaseModel] | None, reply: type[BaseModel], said: str = "What became of it."
+) -> dict[str, Any]:
     """What an operation reads and answers, for its `openapi_extra`."""
-    extra: dict[str, Any] = {"responses": {"200": {"description": said, "content": content_of(reply)}}}
+    extra = _answering(schema_of(reply), said)
     if body is not None:
-        extra["requestBody"] = {"required": True, "content": content_of(body)}
+        content = {"application/json": {"schema": schema_of(body)}}
+        extra["requestBody"] = {"required": True, "content": content}
     return extra
+
+
+def described_reading(reply: type[BaseModel], said: str) -> dict[str, Any]:
+    """What an operation answers that shows a view to readers."""
+    return _answering(reading_schema_of(reply), said)
+
+
+def described_page(item: type[BaseModel], cursor: str = "opaque") -> dict[str, Any]:
+    """What an operation answers that lists items page by page."""
+    following = {"type": "string" if cursor == "opaque" else "integer", "description": "Asks for more."}
+    schema = {
+        "type": "object",
+        "required": ["items"],
+        "properties": {"items": {"type": "array", "items": reading_schema_of(item)}, "next": following},
+    }
+    return _answering(schema, "A page; the header Link leads to the next one.")
+
+
+def described_lines() -> dict[str, Any]:
+    """What the bulk import reads and answers: lines of JSON."""
+    lines = {"type": "string", "description": "One report per line."}
+    answers = {"schema": {"type": "string"}, "itemSchema": schema_of(ImportLine)}
+    return {
+        "requestBody": {"required": True, "content": {"application/x-ndjson": {"schema": lines}}},
+        "responses": {
+            "200": {"description": "An answer per line.", "content": {"application/x-ndjson": answers}}
+        },
+    }
+
+
+def precondition(extra: dict[str, Any]) -> dict[str, Any]:
+    """The same operation, which may be meant for one version of its session."""
+    schema = {"type": "string", "pattern": r'^(\*|"[0-9]{1,18}")$'}
+    header = {"name": "If-Match", "in": "header", "required": False, "schema": schema}
+    said = {"description": "The ETag of the session that the command is meant for."}
+    return {**extra, "parameters": [{**header, **said}]}
+
+
+def _answering(schema: Mapping[str, Any], said: str) -> dict[str, Any]:
+    content = {"application/json": {"schema": schema}}
+    return {"responses": {"200": {"description": said, "content": content}}}
 
 
 def document(app: FastAPI) -> dict[str, Any]:
@@ -67,5 +115,35 @@ def _schemas() -> Mapping[str, Any]:
     """
     models = sorted(_described, key=lambda model: model.__name__)
     _, made = models_json_schema([(model, "serialization") for model in models], ref_template=REFERENCE)
-    found: Mapping[str, Any] = made.get("$defs", {})
-    return found
+    found: dict[str, Any] = made.get("$defs", {})
+    shown = {name for name, schema in found.items() if _tells_times(schema)}
+    for _ in found:  # What refers to a view that is shown otherwise is shown otherwise itself.
+        shown |= {name for name, schema in found.items() if any(f"/{one}'" in str(schema) for one in shown)}
+    views = [name for name in found if not name.endswith(READ)]
+    return {**found, **{name + READ: _as_read(found[name], shown) for name in views}}
+
+
+def _tells_times(schema: Mapping[str, Any]) -> bool:
+    return any(name.endswith(times.SUFFIX) for name in schema.get("properties", ()))
+
+
+def _as_read(schema: Any, shown: Collection[str]) -> Any:
+    """A schema with times as text, which are left out where they are unknown."""
+    if isinstance(schema, list):
+        return [_as_read(item, shown) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return {"$ref": REFERENCE.format(model=name + READ if name in shown else name)}
+    said = {key: _as_read(value, shown) for key, value in schema.items()}
+    if isinstance(said.get("properties"), dict):
+        told = {"type": "string", "format": "date-time"}
+        said["properties"] = {
+            name.removesuffix(times.SUFFIX): {**told, "title": value.get("title", name)}
+            if name.endswith(times.SUFFIX)
+            else value
+            for name, value in said["properties"].items()
+        }
+        said["required"] = [name for name in said.get("required", ()) if not name.endswith(times.SUFFIX)]
+    return said

@@ -21,6 +21,7 @@ from domain import jsontext
 from domain.errors import (
     Malformed,
     NotFound,
+    Outdated,
     Overloaded,
     Rejected,
     RepriseError,
@@ -69,6 +70,26 @@ CURSOR_INVALID: Final = Kind(
     400,
     "The cursor belongs to another list",
     "A cursor goes with the filters it was given for. Begin again without one.",
+)
+UNAUTHORIZED: Final = Kind(
+    "unauthorized",
+    401,
+    "The service does not know who asks",
+    "Send a token: Authorization: Bearer reprise_…. `reprise tokens create` makes one.",
+)
+FORBIDDEN: Final = Kind(
+    "forbidden",
+    403,
+    "The caller may not do this",
+    "The token lacks the scope or the room, or a page of another origin asks. `reprise tokens create` makes"
+    " a token with --scope and --room.",
+)
+WRONG_HOST: Final = Kind(
+    "unknown-host",
+    421,
+    "The service has another name",
+    "The request was sent to a name that is not the service's. Use localhost, or let whoever runs it add the"
+    " name to REPRISE_ALLOWED_HOSTS.",
 )
 READ_ONLY: Final = Kind(
     "read-only-mode",
@@ -147,6 +168,20 @@ OVERLOADED: Final = Kind(
     "It was not taken. Send it again after the seconds that Retry-After names.",
     retryable=True,
 )
+STOPPING: Final = Kind(
+    "stopping",
+    503,
+    "The service is about to stop",
+    "Nothing of the request was done. Send it again; another process may take it.",
+    retryable=True,
+)
+NOT_READY: Final = Kind(
+    "not-ready",
+    503,
+    "The service is not ready",
+    "A check is not well; the answer names it.",
+    retryable=True,
+)
 UNAVAILABLE: Final = Kind(
     "store-unavailable",
     503,
@@ -161,6 +196,9 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         kind.slug: kind
         for kind in (
             BAD_REQUEST,
+            UNAUTHORIZED,
+            FORBIDDEN,
+            WRONG_HOST,
             CURSOR_INVALID,
             READ_ONLY,
             NOT_FOUND,
@@ -174,6 +212,8 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             PRECONDITION_REQUIRED,
             INTERNAL,
             OVERLOADED,
+            STOPPING,
+            NOT_READY,
             UNAVAILABLE,
         )
     }
@@ -245,6 +285,8 @@ class Problem(Exception):
 
 def problem_of(error: RepriseError, retry_after_s: int = 1) -> Problem:
     """The problem that an error of the domain is; what a damaged store says stays in the log."""
+    if isinstance(error, Outdated):
+        return Problem(VERSION_CONFLICT, str(error), headers={"ETag": f'"{error.current}"'})
     if isinstance(error, Rejected):
         kind = REJECTED.get(error.reason, INVALID)
         code = error.reason
@@ -283,7 +325,8 @@ def members_of(problem: Problem, instance: str = "", trace_id: str = "") -> dict
 
 def respond(request: Request, problem: Problem) -> Response:
     """The answer that tells a problem."""
-    body = members_of(problem, request.url.path, trace_id_of(request))
+    address = request.scope.get("raw_path") or request.scope["path"].encode()
+    body = members_of(problem, address.split(b"?", 1)[0].decode("latin-1"), trace_id_of(request))
     return Response(jsontext.to_bytes(body), problem.kind.status, problem.headers, media_type=MEDIA_TYPE)
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from application.views import Reply
+from application.views import Reply, View
 from domain import jsontext
 
 REPLAYED: Final = "Idempotency-Replayed"
@@ -21,3 +21,8 @@ def command_reply(reply: Reply, headers: Mapping[str, str] | None = None) -> Res
     """What a report or command is answered."""
     replayed = {REPLAYED: "true"} if reply.replayed else {}
     return json_reply(reply.to_dict(), headers={**(headers or {}), **replayed})
+
+
+def view_reply(view: View, headers: Mapping[str, str] | None = None) -> Response:
+    """What a reader is answered, without what is unknown."""
+    return json_reply(view.to_dict(), headers=headers)

@@ -13,10 +13,10 @@ from infrastructure.http.access import caller_of, needs
 from infrastructure.http.bodies import idempotency_key, read_object
 from infrastructure.http.openapi import described
 from infrastructure.http.replies import command_reply
-from infrastructure.http.routing import Room, SessionInPath
+from infrastructure.http.routing import DirectRoute, Room, SessionInPath
 from infrastructure.http.state import ledger_of, settings_of
 
-router = APIRouter(tags=["reports"], dependencies=[needs("report")])
+router = APIRouter(tags=["reports"], dependencies=[needs("report")], route_class=DirectRoute)
 
 REFUSALS: Final = problems.documented(
     problems.BAD_REQUEST,

@@ -7,20 +7,24 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 
+from application.access import Tokens
 from application.ports import (
     Clock,
     Committed,
     Decide,
+    Extent,
     Listed,
     MessageRow,
     MessageRows,
     OutboxEntry,
     Participant,
+    RoomRow,
     SessionRow,
     StoredEvent,
     Verification,
     Watch,
 )
+from application.signing import SigningSecrets
 from domain.aggregate import Held, Kind
 from domain.delta import CommittedDelta
 from domain.errors import StoreError, Trimmed
@@ -41,9 +45,11 @@ from infrastructure.store.rows import (
     session_of,
     turn_of_row,
 )
+from infrastructure.store.secrets import StoredSecrets
 from infrastructure.store.tables import Database, Row, StoredRecord, Tables, in_transaction
+from infrastructure.store.tokens import StoredTokens
 from infrastructure.store.view import load_state
-from infrastructure.store.writer import Done, Writer, committed_delta
+from infrastructure.store.writer import Appended, Done, Writer, committed_delta
 
 MESSAGES_AT_ONCE: Final = 20
 """Messages of a page whose contents are read with one statement."""
@@ -63,13 +69,18 @@ class EventStore:
         clock: Clock,
         participant: Participant | None = None,
         salt: Callable[[], bytes] | None = None,
+        appended: Appended | None = None,
     ) -> None:
         self._database = database
+        self.tokens: Tokens = StoredTokens(database)
         self._clock = clock
-        self._writer = Writer(database, clock, participant, **({"salt": salt} if salt else {}))
+        self._writer = Writer(
+            database, clock, participant, appended=appended, **({"salt": salt} if salt else {})
+        )
         self._snapshots = Snapshots(self._writer)
         self._group = GroupCommit(self._store)
         self.lanes = LaneStore(database)
+        self.secrets: SigningSecrets = StoredSecrets(database)
 
     # Writing.
 
@@ -117,6 +128,10 @@ class EventStore:
     def rooms_of(self, session: SessionId) -> Sequence[RoomId]:
         with self._database.read() as tables:
             return [RoomId(room) for room in tables.rooms_of(session)]
+
+    def rooms(self, after: str, limit: int) -> Sequence[RoomRow]:
+        with self._database.read() as tables:
+            return [RoomRow(*row) for row in tables.rooms(after, limit)]
 
     def live_sessions(self, room: RoomId) -> Sequence[Session]:
         with self._database.read() as tables:
@@ -166,6 +181,16 @@ class EventStore:
 
     # The log.
 
+    # Health.
+
+    def check_write(self) -> None:
+        """Take the lock that every commit takes, and give it back; raises StoreError."""
+        in_transaction(self._database, lambda _: None)
+
+    def schemas(self) -> tuple[int, int]:
+        """How the tables are now, and how this release has them."""
+        return self._database.schemas()
+
     def state(self, room: RoomId, session: SessionId) -> Session:
         """The state as a decision would see it, folded from the log."""
         with self._database.read() as tables:
@@ -198,10 +223,19 @@ class EventStore:
                 return
             after = page[-1].last_position
 
+    def deltas_page(self, after: Position, limit: int) -> Sequence[CommittedDelta]:
+        """The next deltas behind a position; fewer than the limit when there are no more."""
+        with self._database.read() as tables:
+            return [committed_delta(row) for row in tables.outbox(after, limit)]
+
     def delta(self, transaction: TransactionId) -> CommittedDelta | None:
         with self._database.read() as tables:
             row = tables.outbox_row(transaction)
             return committed_delta(row) if row else None
+
+    def extent(self) -> Extent:
+        with self._database.read() as tables:
+            return Extent(kept_behind=Position(0), end=tables.end())
 
     def rebuild(self) -> int:
         return audit.rebuild(self._database)

@@ -1,6 +1,6 @@
 """What the writer keeps between commands, each thing trusted only for the version it was kept at."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from threading import Lock
 from typing import Any, Final, Generic, TypeVar
@@ -72,6 +72,8 @@ class Staged:
         self._states: dict[StreamId, Session] = {}
         self._payloads: dict[MessageKey, Said] = {}
         self._destroyed: set[int] = set()
+        self.appended: Counter[tuple[str, str]] = Counter()
+        """How many events of which aggregate and topic the transaction stores."""
 
     def state(self, stream: StreamId) -> Session | None:
         """The state kept of a stream, at whatever version."""

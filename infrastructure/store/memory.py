@@ -117,6 +117,9 @@ class MemoryDatabase:
     def watch(self) -> "MemoryWatch":
         return MemoryWatch(self)
 
+    def schemas(self) -> tuple[int, int]:
+        return 1, 1
+
     def close(self) -> None:
         """Nothing to close."""
 
@@ -353,6 +356,13 @@ class MemoryTables:
             place = (-after[0], *after[1:])
             placed = [one for one in placed if one[0] > place]
         return [row for _, row in placed][:limit]
+
+    def rooms(self, after: str, limit: int) -> Sequence[Row]:
+        times: dict[str, list[int]] = {}
+        for row in self.rows(SESSIONS):
+            if row[1] > after and not row[8]:
+                times.setdefault(row[1], []).append(row[9])
+        return [(room, len(times[room]), max(times[room])) for room in sorted(times)][:limit]
 
     def rooms_of(self, session: str) -> Sequence[str]:
         return sorted(row[1] for row in self._where(SESSIONS, session=session))

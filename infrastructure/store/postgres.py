@@ -65,6 +65,7 @@ class PostgresDatabase:
 
     def __init__(self, url: str, migrations: Sequence[str] = MIGRATIONS) -> None:
         self._place = place_of(url)
+        self._schema = len(migrations)
         with translated(self._place):
             connection = connect(self._place)
             try:
@@ -221,6 +222,11 @@ class PostgresDatabase:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot['name']}'")
         return connection
+
+    def schemas(self) -> tuple[int, int]:
+        with translated(self._place), self._readers.connection() as connection:
+            self._refuse_if_closed()
+            return _version(connection, self._place) or 0, self._schema
 
     def watch(self) -> "PostgresWatch":
         return PostgresWatch(self._place, self.recorder.channel_name)

@@ -96,6 +96,19 @@ CREATE TABLE lanes (
     asked BIGINT NOT NULL DEFAULT 0,                       -- rows that are wanted again
     PRIMARY KEY (name, room)
 ) WITH (fillfactor = 70);
+CREATE TABLE tokens (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    digest TEXT COLLATE "C" NOT NULL,                   -- of the token, which is not kept
+    scopes TEXT COLLATE "C" NOT NULL,
+    rooms TEXT COLLATE "C" NOT NULL,                    -- a JSON list, empty for every room
+    note TEXT COLLATE "C" NOT NULL,
+    created_at BIGINT NOT NULL,
+    revoked_at BIGINT NOT NULL                          -- 0 while it is good
+);
+CREATE TABLE secrets (
+    subscription TEXT COLLATE "C" PRIMARY KEY,          -- its name
+    secrets TEXT COLLATE "C" NOT NULL                   -- a JSON list of [secret, valid until], newest first
+);
 CREATE INDEX lanes_due ON lanes (name, due_at) WHERE target > position OR asked > 0;
 CREATE TABLE asides (                                   -- rows that left their lane's order
     name TEXT COLLATE "C" NOT NULL,
@@ -199,6 +212,13 @@ CREATE UNIQUE INDEX interactions_by_id ON interactions (key, request_id, md5(tur
 
 TEXT_COLUMNS: Final = frozenset(
     (
+        "id",
+        "digest",
+        "scopes",
+        "rooms",
+        "note",
+        "subscription",
+        "secrets",
         "room",
         "session",
         "state",

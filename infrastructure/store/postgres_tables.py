@@ -29,8 +29,10 @@ from infrastructure.store.tables import (
     MESSAGES,
     PARTS,
     READ_MODELS,
+    SECRETS,
     SESSIONS,
     SUBSCRIPTIONS,
+    TOKENS,
     TRIMS,
     TURNS,
     Answered,
@@ -47,6 +49,8 @@ FORGET_ROWS_MAX: Final = 100
 """Expired commands forgotten with each one that is remembered."""
 PAGE_ROWS: Final = 500
 """Rows of a long answer that are fetched at a time."""
+GATHERED: Final = (*READ_MODELS, SUBSCRIPTIONS, LANES, ASIDES, TRIMS, TOKENS, SECRETS)
+"""Tables whose changed rows are gathered, and written with one statement."""
 _SHADOW: Final = "rebuilt_"
 """How the names of read models begin that stand beside the live ones."""
 
@@ -216,7 +220,7 @@ _PUT_COMMANDS: Final = (
 
 
 def _no_rows() -> dict[Table, dict[Row, Row]]:
-    return {table: {} for table in (*READ_MODELS, SUBSCRIPTIONS, LANES, ASIDES, TRIMS)}
+    return {table: {} for table in GATHERED}
 
 
 def _storable(text: str) -> str:
@@ -665,6 +669,15 @@ class PostgresTables:
     ) -> Sequence[Row]:
         rest, parameters = listing("%s", room, after, limit, deleted=deleted)
         return self._select(SESSIONS, rest, *parameters)
+
+    def rooms(self, after: str, limit: int) -> Sequence[Row]:
+        self.flush()
+        return self._all(
+            f"SELECT room, COUNT(*), MAX(updated_at) FROM {self._prefix}sessions"
+            " WHERE is_deleted = 0 AND room > %s GROUP BY room ORDER BY room LIMIT %s",
+            after,
+            limit,
+        )
 
     def rooms_of(self, session: str) -> Sequence[str]:
         return [row[1] for row in self._select(SESSIONS, "WHERE session = %s ORDER BY room", session)]

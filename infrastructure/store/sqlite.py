@@ -225,6 +225,7 @@ class SQLiteDatabase:
 
     def __init__(self, path: Path, migrations: Sequence[str] = MIGRATIONS) -> None:
         self.path = path
+        self._schema = len(migrations)
         with translated(path):
             self.store_id = _prepare(path, migrations)
         self._datastore = _Datastore(path)
@@ -264,6 +265,11 @@ class SQLiteDatabase:
 
     def watch(self) -> "SQLiteWatch":
         return SQLiteWatch(self.path)
+
+    def schemas(self) -> tuple[int, int]:
+        with translated(self.path), self._datastore.transaction(commit=False) as cursor:
+            cursor.execute("PRAGMA user_version")
+            return int(cursor.fetchone()[0]), self._schema
 
     def close(self) -> None:
         with self._turn:
@@ -667,6 +673,14 @@ class SQLiteTables:
         # The sign keeps SQLite from collecting all sessions of the room to sort them.
         rest, parameters = listing("?", room, after, limit, deleted=deleted, column="+room")
         return self._select(SESSIONS, rest, *parameters)
+
+    def rooms(self, after: str, limit: int) -> Sequence[Row]:
+        return self._all(
+            f"SELECT room, COUNT(*), MAX(updated_at) FROM {self._prefix}sessions"
+            " WHERE is_deleted = 0 AND room > ? GROUP BY room ORDER BY room LIMIT ?",
+            after,
+            limit,
+        )
 
     def rooms_of(self, session: str) -> Sequence[str]:
         return [row[1] for row in self._select(SESSIONS, "WHERE session = ? ORDER BY room", session)]

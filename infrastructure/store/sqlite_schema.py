@@ -86,6 +86,19 @@ CREATE TABLE lanes (
     asked INTEGER NOT NULL DEFAULT 0,                       -- rows that are wanted again
     PRIMARY KEY (name, room)
 ) WITHOUT ROWID;
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    digest TEXT NOT NULL,                               -- of the token, which is not kept
+    scopes TEXT NOT NULL,
+    rooms TEXT NOT NULL,                                -- a JSON list, empty for every room
+    note TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    revoked_at INTEGER NOT NULL                         -- 0 while it is good
+) WITHOUT ROWID;
+CREATE TABLE secrets (
+    subscription TEXT PRIMARY KEY,                      -- its name
+    secrets TEXT NOT NULL                               -- a JSON list of [secret, valid until], newest first
+) WITHOUT ROWID;
 CREATE INDEX lanes_due ON lanes (name, due_at) WHERE target > position OR asked > 0;
 CREATE TABLE asides (                                   -- rows that left their lane's order
     name TEXT NOT NULL,

@@ -95,8 +95,10 @@ ASIDES: Final = Table(
 )
 TRIMS: Final = Table("trims", ("name", "position"), 1)
 COMMANDS: Final = Table("commands", ("key", "stream", "digest", "answer", "position", "expires_at"), 1)
+TOKENS: Final = Table("tokens", ("id", "digest", "scopes", "rooms", "note", "created_at", "revoked_at"), 1)
+SECRETS: Final = Table("secrets", ("subscription", "secrets"), 1)
 
-OPERATIONS: Final = (SUBSCRIPTIONS, LANES, ASIDES, TRIMS, COMMANDS)
+OPERATIONS: Final = (SUBSCRIPTIONS, LANES, ASIDES, TRIMS, COMMANDS, TOKENS, SECRETS)
 """What is kept beside the log and cannot be made from it; the outbox can."""
 READ_MODELS: Final = (SESSIONS, SESSION_CONTENTS, TURNS, MESSAGES, PARTS, INTERACTIONS, AGGREGATES)
 
@@ -297,6 +299,9 @@ class Tables(Protocol):
 
     def rooms_of(self, session: str) -> Sequence[str]: ...
 
+    def rooms(self, after: str, limit: int) -> Sequence[Row]:
+        """Rooms that have sessions, how many are not deleted, and when one changed last; by name."""
+
     def aggregates(self, kind: str) -> Sequence[Row]:
         """Rows of AGGREGATES of one kind, by name."""
 
@@ -369,6 +374,9 @@ class Database(Protocol):
 
     def watch(self) -> Watch:
         """Something to wait with for commits of any process."""
+
+    def schemas(self) -> tuple[int, int]:
+        """How the tables are now, which a newer release may change, and how this release has them."""
 
     def close(self) -> None: ...
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Any, Final
 
 from application.ports import Change, Clock, Committed, Decide, Decision, Participant
@@ -16,7 +17,16 @@ from domain.delta import CommitDelta, CommittedDelta, delta_of
 from domain.delta import Committed as CommittedEvent
 from domain.errors import StoreBusy, StoreUnavailable, VersionConflict
 from domain.event import Event
-from domain.ids import Position, RoomId, SessionId, StreamId, TransactionId, session_stream, transaction_id
+from domain.ids import (
+    Position,
+    RoomId,
+    SessionId,
+    StreamId,
+    TransactionId,
+    kind_of,
+    session_stream,
+    transaction_id,
+)
 from domain.session import Purged, Session, SessionEvent
 from domain.work import Source, Work
 from infrastructure.crashpoints import crashpoint
@@ -58,6 +68,8 @@ class _Entry:
 
 Done = Committed | BaseException
 """What became of a command: its answer, or why it was refused."""
+Appended = Callable[[Mapping[tuple[str, str], int], float], None]
+"""Is told of each group that was committed: events by aggregate and topic, and the seconds it took."""
 
 
 def committed_delta(row: OutboxRow) -> CommittedDelta:
@@ -79,11 +91,13 @@ class Writer:
         clock: Clock,
         participant: Participant | None = None,
         salt: Callable[[], bytes] = lambda: os.urandom(SALT_BYTES),
+        appended: Appended | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._participant = participant
         self._salt = salt
+        self._appended = appended
         self._kept = Kept()
 
     def run(self, decides: Sequence[Decide]) -> tuple[list[Done], list[Session]]:
@@ -109,8 +123,11 @@ class Writer:
         return done, due
 
     def _together(self, decides: Sequence[Decide]) -> tuple[list[Done], list[Session]]:
+        began = monotonic()
         done, works, staged = in_transaction(self._database, partial(self._decide, decides))
         crashpoint("append.after_commit")
+        if self._appended and staged.appended:
+            self._appended(staged.appended, monotonic() - began)
         staged.publish()
         crossed = {
             session_stream(work.room, draft.state.session): draft.state
@@ -164,6 +181,7 @@ class Writer:
         records = self._records(entries, ends, transaction, command_id)
         positions = tables.append(records)
         _move_heads(view, records)
+        view.staged.appended.update((kind_of(record.stream), record.topic) for record in records)
         committed = None
         if work:
             committed = self._write_session_rows(view, work, transaction, records, positions)

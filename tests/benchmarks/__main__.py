@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.benchmarks import (
     deliveries,
+    destinations,
     folder,
     following,
     long_session,
@@ -24,6 +25,7 @@ BENCHMARKS = {
     "long_session": long_session.run,
     "transcripts": transcripts.run,
     "folder": folder.run,
+    "destinations": destinations.run,
     "startup": startup.run,
     "service": service.run,
     "deliveries": deliveries.run,

@@ -18,7 +18,9 @@ def report(cli: Cli, title: str, room: str = "r") -> str:
 
 
 def add(cli: Cli, name: str = "crm", *more: str) -> None:
-    ran = cli.run("subscriptions", "add", name, "--kind", "test", "--target", "here", "--after", "0", *more)
+    ran = cli.run(
+        "subscriptions", "add", name, "--kind", "file", "--target", "file:///here", "--after", "0", *more
+    )
     assert ran.code == 0, ran.err
 
 
@@ -58,7 +60,9 @@ def test_a_destination_is_added_listed_shown_and_removed(cli: Cli) -> None:
         *("subscriptions", "add", "crm", "--kind", "webhook", "--target", "https://crm.example"),
         *("--room", "r", "--entity", "session", "--on-parked", "stop"),
     )
-    assert ran.out == "added: crm delivers what is committed behind position 2\n"
+    added, secret = ran.out.splitlines()
+    assert added == "added: crm delivers what is committed behind position 2"
+    assert secret.startswith("secret: whsec_")
     (listed,) = cli.run("subscriptions", "list", "--json").objects
     assert (
         listed.items()
@@ -85,8 +89,8 @@ def test_a_destination_is_added_listed_shown_and_removed(cli: Cli) -> None:
 
 def test_adding_it_again_is_no_news_and_another_of_its_name_a_conflict(cli: Cli) -> None:
     add(cli)
-    again = cli.run("subscriptions", "add", "crm", "--kind", "test", "--target", "here")
-    other = cli.run("subscriptions", "add", "crm", "--kind", "test", "--target", "there")
+    again = cli.run("subscriptions", "add", "crm", "--kind", "file", "--target", "file:///here")
+    other = cli.run("subscriptions", "add", "crm", "--kind", "file", "--target", "file:///there")
     assert (again.code, again.err) == (0, "nothing to do: crm is there already\n")
     assert other.code == 4
     assert len(cli.run("subscriptions", "show", "crm", "--json").objects[0]["history"]) == 1
@@ -111,9 +115,8 @@ def test_one_that_is_not_there_is_not_found(cli: Cli, verb: str) -> None:
 
 
 def test_a_dry_run_changes_nothing(cli: Cli) -> None:
-    assert cli.run("subscriptions", "add", "x", "--kind", "test", "--dry-run").out.startswith(
-        "would be added"
-    )
+    more = ("--kind", "webhook", "--target", "https://crm.example", "--dry-run")
+    assert cli.run("subscriptions", "add", "x", *more).out.startswith("would be added")
     add(cli)
     for verb in ("pause", "remove"):
         assert cli.run("subscriptions", verb, "crm", "--dry-run").out.startswith("would be ")

@@ -1,8 +1,9 @@
 """One session is read at its home: all of it, once, and on from where it was left (SPEC P2, P4-P8)."""
 
+import asyncio
+
 from application.remote import FailureKind
 from domain.ids import RoomId
-from infrastructure.remote_pages import read_messages
 from tests.pulling.place import HOME, ROOM, SESSION, Mirror, bad, listed, message, play
 
 FILLED = {"do": "fill", "room": ROOM, "sessions": 1, "messages": 45}
@@ -286,6 +287,88 @@ def test_a_page_over_the_limit_is_halved_until_one_row_is_left_and_that_is_parke
     play(story, FILLED)
 
 
+def test_two_rows_that_are_too_large_are_parked_each() -> None:
+    async def story(place: Mirror) -> None:
+        for version in (13, 30):
+            place.activity.do({"do": "fail", "route": "messages", "covers": version, "what": "large"})
+        for _ in range(6):
+            await place.read()
+
+        assert len(await place.messages()) == 43
+        assert (await place.topics()).count("session.row_parked") == 2
+
+    play(story, FILLED)
+
+
+def test_a_row_too_large_at_the_cursor_costs_one_call_more_each_time() -> None:
+    async def story(place: Mirror) -> None:
+        place.activity.do({"do": "fail", "route": "messages", "covers": 45, "what": "large"})
+        for _ in range(6):
+            await place.read()
+        calls = len(place.activity.calls("messages"))
+
+        assert (await place.read()).complete
+        assert len(place.activity.calls("messages")) == calls + 2
+
+    play(story, FILLED)
+
+
+def test_where_every_answer_is_too_large_no_row_is_parked_or_passed() -> None:
+    async def story(place: Mirror) -> None:
+        place.activity.do({"do": "fail", "route": "messages", "what": "large"})
+        reading = await place.read()
+        assert reading.failure is not None
+        assert (reading.failure.kind, reading.failure.retryable) == (FailureKind.TOO_LARGE, True)
+        assert len(place.activity.calls("messages")) <= 6
+
+        place.activity.do({"do": "heal"})
+        for _ in range(2):
+            await place.read()
+        assert len(await place.messages()) == 45
+
+    play(story, FILLED)
+
+
+def test_two_rows_that_only_together_are_too_large_are_both_stored() -> None:
+    """The row at the cursor comes again with the next one; neither is at fault alone."""
+
+    async def story(place: Mirror) -> None:
+        await place.read()
+        place.activity.do(message("b"))
+        place.activity.do({"do": "fail", "route": "messages", "calls": [1, 2, 3, 4, 5], "what": "large"})
+        for _ in range(2):
+            await place.read()
+
+        assert [one.message_id for one in await place.messages()] == ["a", "b"]
+        assert "session.row_parked" not in await place.topics()
+
+    play(story, message("a"))
+
+
+def test_a_message_that_changes_its_turn_is_parked_for_somebody_to_see() -> None:
+    async def story(place: Mirror) -> None:
+        await place.read()
+        place.activity.do(message("a", turnId="t9"), message("b"))
+
+        assert (await place.read()).complete
+        assert [turn.turn_id for turn in (await place.session()).turn_list] == ["t1"]
+        assert (await place.topics()).count("session.row_parked") == 1
+
+    play(story, message("a"))
+
+
+def test_a_message_that_names_its_turn_no_longer_stays_in_it() -> None:
+    async def story(place: Mirror) -> None:
+        await place.read()
+        place.activity.do(message("a", turnId="", payload={"text": "changed"}))
+        await place.read()
+
+        [mirrored] = await place.messages()
+        assert (mirrored.turn_id, mirrored.payload) == ("t1", {"text": "changed"})
+
+    play(story, message("a"))
+
+
 def test_a_row_that_breaks_a_rule_here_is_parked_like_one_that_cannot_be_read() -> None:
     async def story(place: Mirror) -> None:
         assert (await place.read()).complete
@@ -438,6 +521,63 @@ def test_a_status_that_was_reported_here_stays_unless_the_remote_is_newer() -> N
     play(story, listed(lifecycleStatus="active"))
 
 
+def test_a_pulled_turn_that_is_reported_here_is_left_to_its_reports_from_then_on() -> None:
+    async def story(place: Mirror) -> None:
+        await place.read()
+        await place.ledger.report_state(
+            {"state": {"turn": {"turnId": "t1", "phase": "running"}}}, room=ROOM, session=SESSION
+        )
+        await place.read()
+
+        [turn] = (await place.session()).turn_list
+        assert (turn.phase, turn.outcome) == ("running", None)
+
+    play(story, listed(status="idle"), message("a"))
+
+
+def test_a_message_that_was_reported_here_changes_only_by_what_is_newer() -> None:
+    """P6: so that two hosts that report one message and pull each other come to rest."""
+
+    async def story(place: Mirror) -> None:
+        at = place.clock.now - 1_000
+        ours = {"messageId": "a", "turnId": "t1", "role": "assistant", "kind": "text"}
+        await place.ledger.report_state(
+            {
+                "state": {
+                    "turn": {"turnId": "t1", "phase": "running"},
+                    "messages": [{**ours, "occurredAtUnixMs": at, "payload": {"text": "ours"}}],
+                }
+            },
+            room=ROOM,
+            session=SESSION,
+        )
+        place.activity.do(message("a", occurredAtUnixMs=at), message("b", occurredAtUnixMs=at))
+        await place.read()
+        place.activity.do(message("b", occurredAtUnixMs=at, payload={"text": "theirs, again"}))
+        await place.read()
+        texts = [one.payload["text"] for one in await place.messages()]
+        assert texts == ["ours", "theirs, again"]
+
+        place.activity.do(message("a", occurredAtUnixMs=at + 1, payload={"text": "newer"}))
+        await place.read()
+        assert (await place.messages())[0].payload["text"] == "newer"
+
+    play(story)
+
+
+def test_a_child_under_a_root_that_is_deleted_here_is_not_asked_for() -> None:
+    async def story(place: Mirror) -> None:
+        await place.ledger.report_state({"state": {"title": "Root"}}, room=ROOM, session="root")
+        await place.ledger.delete(ROOM, "root")
+        reading = await place.read()
+
+        assert (reading.is_deleted, reading.failure) == (True, None)
+        assert place.activity.calls("messages") == []
+
+    relations = {"kind": "child", "rootAgentSessionId": "root", "parentAgentSessionId": "root"}
+    play(story, listed(**relations), message("a"))
+
+
 def test_a_session_that_is_deleted_here_takes_nothing_and_goes_on_when_it_is_restored() -> None:
     """P7: the kept cursor is where reading goes on."""
 
@@ -478,12 +618,19 @@ def test_the_home_of_a_session_is_kept() -> None:
 
 
 def test_a_page_that_another_process_took_meanwhile_is_read_again() -> None:
+    """Nobody is told that all was read before it was."""
+
     async def story(place: Mirror) -> None:
+        place.activity.do({"do": "fail", "route": "messages", "calls": [1], "what": "hold"})
+        slow = asyncio.create_task(place.read())
+        while not place.activity.calls("messages"):
+            place.activity.asked.clear()
+            await place.activity.asked.wait()
         await place.read()
-        place.activity.do(message("b"))
-        page = read_messages((place.activity.hosted.messages(ROOM, SESSION, 0, 20) or "").encode())
-        assert len(page.rows) == 2
-        first, second = await place.read(), await place.read()
-        assert (first.events > 0, second.events) == (True, 0)
+        place.activity.do(message("b"), {"do": "release"})
+
+        assert (await slow).complete
+        assert [one.message_id for one in await place.messages()] == ["a", "b"]
+        assert (await place.topics()).count("session.message_added") == 2
 
     play(story, message("a"))

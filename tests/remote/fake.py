@@ -40,6 +40,8 @@ class FakeRemoteActivity:
         self._faults = Faults()
         self._calls: list[Call] = []
         self._released = asyncio.Event()
+        self.asked = asyncio.Event()
+        """Set by each call; whoever waits for one clears it first."""
         self._now_ms = now_ms
         self.do(*steps)
 
@@ -69,6 +71,7 @@ class FakeRemoteActivity:
         number = len(self._calls) + 1
         call = Call(number, self._now_ms(), route, "", room, session, query, {})
         self._calls.append(call)
+        self.asked.set()
         return call
 
     async def _answer(self, call: Call, page: str | None, read: Callable[[bytes], _Page]) -> _Page | Failure:

@@ -124,7 +124,7 @@ GOLDEN = {
     ),
     "session.turn_advanced": (
         1,
-        "occurred_at=0 turn_id phase active=False queued_turn_id='' queued_began=0",
+        "occurred_at=0 turn_id phase active=False queued_turn_id='' queued_began=0 pulled=False",
     ),
     "session.turn_settled": (
         1,
@@ -133,7 +133,7 @@ GOLDEN = {
     ),
     "session.turn_revived": (
         1,
-        "occurred_at=0 turn_id phase queued_turn_id='' queued_began=0 awaiting=False",
+        "occurred_at=0 turn_id phase queued_turn_id='' queued_began=0 awaiting=False pulled=False",
     ),
     "session.turn_annotated": (
         1,
@@ -152,18 +152,18 @@ GOLDEN = {
     "session.message_added": (
         1,
         "occurred_at=0 message_id turn_id='' role kind status='' semantics=None started_at=0 "
-        "completed_at=0 sequence version text_length=0 usage=None",
+        "completed_at=0 sequence version text_length=0 usage=None pulled=False",
     ),
     "session.message_extended": (
         1,
         "occurred_at=0 message_id version field='/text' offset length_after status='' started_at=0 "
-        "completed_at=0",
+        "completed_at=0 pulled=False",
     ),
     "session.message_changed": (
         1,
         "occurred_at=0 message_id version turn_id='' role='' kind='' status='' provisional=False "
         "semantics=None rewound=None started_at=0 completed_at=0 text_length=None usage=None "
-        "usage_added=None texts_added=0 tool_calls_added=0",
+        "usage_added=None texts_added=0 tool_calls_added=0 pulled=False",
     ),
     "session.interaction_requested": (
         1,

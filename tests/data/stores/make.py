@@ -7,6 +7,7 @@ same rows; the file's own bytes also depend on the SQLite at hand.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,12 +15,15 @@ from uuid import UUID
 
 from application.aggregates import change
 from application.ledger import Ledger
+from application.message_pages import Page
+from application.mirroring import mirror, note_absence
 from application.ports import Decision, Loader
+from application.remote import BadRow, MessagesPage, RemoteMessage, RemoteSession
 from domain import backoff, breaker, subscription, tracked_room
 from domain.backoff import BACKOFF, LIST_LANE, Trouble, messages_lane
 from domain.backoff_policy import SERVICE_POLICY
 from domain.breaker import BREAKER, SERVICE_BREAKER
-from domain.ids import RoomId, SessionId, TransactionId
+from domain.ids import RemoteCursor, RoomId, SessionId, TransactionId
 from domain.session import Imported, RecordKept
 from domain.subscription import SUBSCRIPTION
 from domain.tracked_room import ROOM as PULLED
@@ -33,6 +37,7 @@ ROOT = "root"
 CHILD = "child"
 GONE = "gone"
 IMPORTED = "imported"
+MIRRORED = "mirrored"
 PULLED_ROOM = RoomId("harbour")
 HOST = "far.example:443"
 SUBSCRIBER = "crm"
@@ -234,6 +239,29 @@ def tell_subscribed(teller: Teller) -> None:
     tell(subscription.remove)
 
 
+def tell_mirrored(teller: Teller) -> None:
+    """A session that lives on that host: it is read, begins anew, vanishes and reappears."""
+
+    def tell(rule: Any) -> None:
+        teller.place.clock.now += MINUTE_MS
+        teller.ledger.run(RoomId(ROOM), rule)
+
+    def page(cursor: int, *rows: RemoteMessage | BadRow, epoch: int = 1) -> Page:
+        read = MessagesPage(rows, latest_version=len(rows), has_more=False, epoch="e", home=HOST)
+        return Page(epoch, RemoteCursor(cursor), RemoteCursor(max(0, cursor - 1)), read)
+
+    shown = RemoteSession(
+        id=MIRRORED, title="Read the far chart", status="working", lifecycle_status="active"
+    )
+    said = {"turn_id": "m-t", "role": "assistant", "kind": "text", "payload": {"text": "Far water."}}
+    first = RemoteMessage(sequence=1, message_id="r-1", version=1, **said)  # type: ignore[arg-type]
+    bad = BadRow(1, b'{"version": 2, "messageId": []}', "messageId: text is wanted", 2)
+    tell(mirror(SessionId(MIRRORED), shown, HOST, page(0, first, bad)))
+    tell(mirror(SessionId(MIRRORED), shown, HOST, page(2)))
+    tell(note_absence(SessionId(MIRRORED)))
+    tell(mirror(SessionId(MIRRORED), replace(shown, status="idle"), HOST, page(0, first, epoch=2)))
+
+
 def make(path: Path) -> None:
     """Tell the story into a new file."""
     with patch("infrastructure.store.sqlite.uuid4", return_value=STORE_ID):
@@ -241,7 +269,7 @@ def make(path: Path) -> None:
         ledger = place.ledger()
     teller = Teller(place, ledger)
     ledger.subscribe(lambda _: None, "listener", after=0)
-    for tell in (tell_root, tell_gone, tell_imported, tell_pulled, tell_subscribed):
+    for tell in (tell_root, tell_gone, tell_imported, tell_pulled, tell_mirrored, tell_subscribed):
         tell(teller)
     assert ledger.verify().ok
     place.close()
