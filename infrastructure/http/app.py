@@ -5,10 +5,12 @@ from typing import Final
 
 from fastapi import FastAPI
 
+from application.destinations import Destinations
 from infrastructure.asynchronous import AsyncLedger
 from infrastructure.http import (
     ancestor,
     commands,
+    deliveries,
     history,
     imports,
     openapi,
@@ -36,6 +38,8 @@ ROUTERS: Final = (
     commands.router,
     imports.router,
     stream.router,
+    deliveries.reading,
+    deliveries.operating,
     probes.status,
 )
 """The routes under each prefix; the ones that are called most come first, as routes are tried in order."""
@@ -48,6 +52,7 @@ def create_app(
     guard: Guard | None = None,
     readiness: Readiness | None = None,
     metrics: Metrics | None = None,
+    destinations: Destinations | None = None,
 ) -> FastAPI:
     """The application over an open ledger, which whoever opened it also closes.
 
@@ -68,6 +73,7 @@ def create_app(
     app.state.settings = settings
     app.state.guard = guard
     app.state.live = Live(ledger)
+    app.state.destinations = destinations
     app.state.readiness = readiness or Readiness(())
     app.state.metrics = metrics or Metrics("none")
     for prefix in PREFIXES:
