@@ -183,6 +183,8 @@ class Writer:
             committed = self._write_session_rows(view, work, transaction, records, positions)
         for change in changes:
             _write_aggregate(view, change)
+        if decision.operate:
+            decision.operate(tables.lanes)
         answer: Mapping[str, Any] = {**decision.answer, "transactionId": transaction}
         if decision.key:
             now = entries[0].recorded_at
