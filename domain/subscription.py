@@ -227,19 +227,24 @@ def add(subscription: Subscription, added: Added) -> Events:
     if subscription.is_known:
         if _said_by(subscription) == replace(added, from_position=subscription.from_position):
             return ()
-        raise _rejected("conflict", added.name, "there is another one of this name; remove it first")
-    if not added.name or len(added.name) > NAME_LENGTH_MAX or not _NAME_SIGNS.issuperset(added.name):
-        raise _rejected(
-            "invalid", added.name, f"give a name of 1 to {NAME_LENGTH_MAX} of a-z, 0-9, dot, - and _"
-        )
-    if unknown := sorted(set(added.entity_kinds) - _ENTITY_KINDS):
-        known = ", ".join(sorted(_ENTITY_KINDS))
-        raise _rejected("invalid", added.name, f"no entity kind {unknown[0]!r}; there are {known}")
-    if len(added.rooms) > ROOMS_MAX:
-        raise _rejected("too_large", added.name, f"a filter names up to {ROOMS_MAX} rooms; leave it out")
-    if added.on_parked not in get_args(OnParked):
-        raise _rejected("invalid", added.name, "behind a parked delta it may go_on or stop")
+        detail = "there is another one of this name; remove it first"
+        raise Rejected("conflict", "subscription", added.name, detail)
+    if wrong := _wrong(added):
+        raise Rejected("invalid", "subscription", added.name, wrong)
     return (added,)
+
+
+def _wrong(added: Added) -> str:
+    """What means nothing, and what to do; blank when all is well."""
+    if not added.name or len(added.name) > NAME_LENGTH_MAX or not _NAME_SIGNS.issuperset(added.name):
+        return f"give a name of 1 to {NAME_LENGTH_MAX} of a-z, 0-9, dot, - and _"
+    if unknown := sorted(set(added.entity_kinds) - _ENTITY_KINDS):
+        return f"no entity kind {unknown[0]!r}; there are {', '.join(sorted(_ENTITY_KINDS))}"
+    if len(added.rooms) > ROOMS_MAX:
+        return f"a filter names up to {ROOMS_MAX} rooms; leave it out"
+    if added.on_parked not in get_args(OnParked):
+        return "behind a parked delta a room may go_on or stop"
+    return ""
 
 
 def _said_by(subscription: Subscription) -> Added:
@@ -314,8 +319,4 @@ def starts_behind(asked: int | None, end: Position) -> Position:
 def _known(subscription: Subscription) -> None:
     if not subscription.is_known:
         detail = "there is none of this name; `reprise subscriptions list` shows them"
-        raise _rejected("unknown_subscription", subscription.name, detail)
-
-
-def _rejected(reason: str, name: str, detail: str) -> Rejected:
-    return Rejected(reason, "subscription", name, detail)
+        raise Rejected("unknown_subscription", "subscription", subscription.name, detail)

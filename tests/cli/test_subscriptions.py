@@ -207,6 +207,7 @@ def test_what_waits_is_skipped_and_the_rest_redelivered(cli: Cli) -> None:
 
 
 def test_a_dry_run_says_how_many_and_another_number_is_a_conflict(cli: Cli) -> None:
+    """L7: Nothing changes then."""
     add(cli)
     report(cli, "a")
     tried = cli.run("deliveries", "skip", "--room", "r", "--dry-run")

@@ -18,6 +18,7 @@ def refuses(tries: Tries, **more: object) -> Waits | Parks:
 
 
 def test_ten_attempts_are_made_over_75_hours_and_35_minutes() -> None:
+    """L5: Then it is given up."""
     now, tries, waits = NOW, Tries(), []
     for _ in range(ATTEMPTS_MAX - 1):
         after = fails(tries, now)

@@ -77,6 +77,7 @@ def check(ledger: Ledger, recorded: Recorded) -> int:
 
 
 def test_workers_killed_at_any_moment_lose_nothing_and_make_nothing_up(url: str, tmp_path: Path) -> None:
+    """L2, L4: What comes again is the same, and each room is in order."""
     chance, path = Random(20261201), tmp_path / "recorded"
     with Recorded(path) as recorded, open_ledger(url) as ledger:
         ledger.subscriptions.add(Added(name=NAME, kind="recorder", from_position=0), after=0)

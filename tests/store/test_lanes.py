@@ -124,7 +124,7 @@ def by_sql(ledger: Ledger, now: int) -> dict[State, list[str]]:
 def test_every_row_is_in_exactly_one_state_and_for_each_state_a_query_of_workers_selects_it(
     shared: Place,
 ) -> None:
-    """SPEC L3, asked of the database itself."""
+    """L3: Asked of the database itself."""
     ledger = shared.ledger()
     subscribe(ledger)
     rooms = ("delivered", "parked", "claimed", "waiting", "skipped", "again")
@@ -211,6 +211,7 @@ def test_whatever_happens_every_row_ends_in_exactly_one_state_and_none_is_lost(p
 
 
 def test_a_lane_is_somebodys_until_its_lease_has_ended(place: Place) -> None:
+    """L4: Another worker gets it then, and what the first one says changes nothing."""
     ledger = place.ledger()
     subscribe(ledger)
     say(ledger, "a")
@@ -364,6 +365,7 @@ def test_what_a_delta_waits_for_is_the_first_unfinished_one_of_its_room(place: P
 
 
 def test_an_observer_in_the_process_has_its_lanes_beside_those_of_workers(place: Place) -> None:
+    """L1: It is a subscription like the others, served by who commits."""
     ledger = place.ledger()
     subscribe(ledger)
     ledger.subscribe(lambda _: None, "observer")

@@ -41,6 +41,7 @@ def positions(ledger: Ledger) -> list[int]:
 
 
 def test_what_was_delivered_goes_when_its_time_has_passed(place: Place) -> None:
+    """O3: A time must have passed, and everybody must have had it."""
     ledger = place.ledger()
     subscribe(ledger)
     for title in "ab":
