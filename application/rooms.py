@@ -58,14 +58,18 @@ class Rooms:
     def track(
         self, room: str, url: str, *, token_ref: str = "", user_id: str = "", allows_private: bool = False
     ) -> TrackedRoom:
-        """Have a room pulled in from a remote, or from another one than before."""
-        return self._change(
+        """Have a room pulled in from a remote; another one than before begins without waits."""
+        before = self.store.aggregate(ROOM, room)
+        tracked = self._change(
             ROOM,
             room,
             lambda state: tracked_room.track(
                 state, url, token_ref=token_ref, user_id=user_id, allows_private=allows_private
             ),
         )
+        if tracked.version != before.version:
+            self._change(BACKOFF, room, backoff.reset)
+        return tracked
 
     def untrack(self, room: str) -> TrackedRoom:
         """Pull a room no more; its lanes end, what was pulled and its cursors stay (SPEC P7)."""

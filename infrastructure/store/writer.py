@@ -38,7 +38,6 @@ from infrastructure.store.tables import (
     AGGREGATES,
     Answered,
     Database,
-    Head,
     OutboxRow,
     Tables,
     in_transaction,
@@ -180,7 +179,6 @@ class Writer:
         command_id = decision.key.id if decision.key else ""
         records = self._records(entries, ends, transaction, command_id)
         positions = tables.append(records)
-        _move_heads(view, records)
         view.staged.appended.update((kind_of(record.stream), record.topic) for record in records)
         committed = None
         if work:
@@ -278,24 +276,16 @@ def _ends(view: View, work: Work | None, changes: Sequence[Change]) -> dict[Stre
     seen |= {change.kind.stream(change.held.key): change.held.version for change in changes}
     ends = {}
     for stream, version in seen.items():
-        head = view.head(stream)
+        head = view.tables.head(stream)
         ends[stream] = (head.version, head.hash) if head else (0, GENESIS)
         if ends[stream][0] != version:
             raise VersionConflict(stream, version, ends[stream][0])
     return ends
 
 
-def _move_heads(view: View, records: Sequence[Record]) -> None:
-    """Let the next command of the batch see where the streams end now."""
-    for last in {record.stream: record for record in records}.values():
-        known = view.head(last.stream) or view.tables.head(last.stream)
-        assert known is not None, "a stream that was appended to has a head"
-        view.heads[last.stream] = Head(known.key, last.version, last.hash)
-
-
 def _write_aggregate(view: View, change: Change) -> None:
     """Write the row of a changed aggregate, whose head has moved already."""
-    head = view.head(change.kind.stream(change.held.key))
+    head = view.tables.head(change.kind.stream(change.held.key))
     assert head is not None, "a stream that was appended to has a head"
     held = change.held
     for event in change.events:
@@ -310,7 +300,7 @@ def _write_models(view: View, work: Work, events: Sequence[CommittedEvent]) -> N
         by_session.setdefault(one.session, []).append((one.position, one.event))
     for session, placed in by_session.items():
         stream, draft = session_stream(work.room, session), work.drafts[session]
-        head = view.head(stream)
+        head = view.tables.head(stream)
         assert head is not None, "a stream that was appended to has a head"
         write_rows(view.tables, head.key, draft, placed)
         for message, payload in draft.joined():
