@@ -282,9 +282,6 @@ class Store(Protocol):
         Raises Trimmed when some of them are no longer kept.
         """
 
-    def trimmed(self) -> Position:
-        """Up to this position no delta is kept."""
-
     def delta(self, transaction: TransactionId) -> CommittedDelta | None: ...
 
     def extent(self) -> Extent:

@@ -130,6 +130,11 @@ class Subscriptions:
                 return
             position = page[-1].committed.last_position
 
+    def page(self, name: str, choice: Choice, after: Position, limit: int) -> Sequence[Delivered]:
+        """At most so many of them."""
+        filter_ = self.show(name).state.filter
+        return self.lanes.deliveries(name, filter_, choice, self.clock.now_ms(), after, limit)
+
     def delivery(self, name: str, transaction: str) -> Delivered:
         """One delta as a subscription has it; raises NotFound when it has none of that transaction."""
         choice = Choice(transactions=(TransactionId(transaction),))

@@ -235,7 +235,7 @@ class EventStore:
 
     def extent(self) -> Extent:
         with self._database.read() as tables:
-            return Extent(kept_behind=Position(0), end=tables.end())
+            return Extent(kept_behind=Position(tables.lanes.trimmed()), end=tables.end())
 
     def rebuild(self) -> int:
         return audit.rebuild(self._database)
@@ -279,17 +279,12 @@ class EventStore:
         with self._database.read() as tables:
             return Position(tables.outbox_end())
 
-    def trimmed(self) -> Position:
-        """Up to this position no delta is kept."""
-        with self._database.read() as tables:
-            return Position(tables.lanes.trimmed())
-
     def outbox(self, *, pending: bool = False) -> Iterator[OutboxEntry]:
         waiting: dict[Position, list[str]] = {}
         for name in self.subscriptions():
             for committed in self._all_pending(name):
                 waiting.setdefault(committed.last_position, []).append(name)
-        for committed in self.deltas(self.trimmed()):
+        for committed in self.deltas(self.extent().kept_behind):
             names = tuple(waiting.get(committed.last_position, ()))
             if names or not pending:
                 yield OutboxEntry(committed, names)

@@ -37,7 +37,7 @@ def trim(place: Place, ledger: Ledger, limit: int = 100) -> int:
 
 
 def positions(ledger: Ledger) -> list[int]:
-    return [delta.last_position for delta in ledger.deltas(ledger.store.trimmed())]
+    return [delta.last_position for delta in ledger.deltas(ledger.store.extent().kept_behind)]
 
 
 def test_what_was_delivered_goes_when_its_time_has_passed(place: Place) -> None:
@@ -52,7 +52,7 @@ def test_what_was_delivered_goes_when_its_time_has_passed(place: Place) -> None:
     late = say(ledger, "c")
     assert trim(place, ledger) == 2
     assert positions(ledger) == [late]
-    assert ledger.store.trimmed() == late - 1
+    assert ledger.store.extent().kept_behind == late - 1
 
 
 @pytest.mark.parametrize("hold", ["new", "claimed", "observer", "asked"])
@@ -160,7 +160,7 @@ def test_verify_and_copies_know_what_is_no_longer_kept(place: Place) -> None:
     there = in_memory()
     there.make = lambda: target
     assert there.ledger().verify().problems == ()
-    assert there.store().trimmed() == ledger.store.trimmed()
+    assert there.store().extent().kept_behind == ledger.store.extent().kept_behind
 
 
 def test_a_missing_delta_above_the_floor_is_still_found(shared: Place) -> None:
