@@ -369,7 +369,7 @@ def session_view(
     )
 
 
-def agent_view(row: SessionRow, home: str) -> AgentView:
+def agent_view(row: SessionRow, store_id: str) -> AgentView:
     state, content = row.state, row.content
     status = display_status(state)
     relations = {
@@ -404,8 +404,8 @@ def agent_view(row: SessionRow, home: str) -> AgentView:
         relations={name: id_ for name, id_ in relations.items() if id_},
         message_version=state.message_version,
         version=state.own_version,
-        epoch=home,
-        home=home,
+        epoch=store_id,
+        home=state.home or store_id,
     )
 
 

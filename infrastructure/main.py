@@ -144,16 +144,21 @@ def surroundings(ledger: Ledger, settings: "Settings") -> "Surroundings":
     )
 
 
-def destinations(ledger: Ledger, around: "Surroundings") -> Destinations:
-    """The subscriptions of a ledger with their secrets; their targets are checked."""
-    from infrastructure.sinks.targets import check_target
+def destinations(ledger: Ledger, around: "Surroundings", *, is_local: bool = True) -> Destinations:
+    """The subscriptions of a ledger with their secrets; their targets are checked.
+
+    Who is not `is_local` may name no file: it would be any that the service may write to.
+    """
+    from infrastructure.sinks.targets import KINDS, KINDS_FOR_CALLERS, check_target
+
+    kinds = KINDS if is_local else KINDS_FOR_CALLERS
 
     return Destinations(
         ledger.subscriptions,
         around.secrets,
         ledger.clock,
         token_bytes,
-        lambda kind, target: check_target(kind, target, around.addresses),
+        lambda kind, target: check_target(kind, target, around.addresses, kinds),
     )
 
 

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from infrastructure.cli.failures import EXIT_REMOTE, Failure
+from infrastructure.cli.destinations import destinations_of, rotate, test
 from infrastructure.cli.options import (
-    database_url,
     db_option,
     decides_only,
     dry_run_option,
@@ -17,10 +16,8 @@ from infrastructure.cli.text import Column, note, say, say_json, short, shown, t
 from infrastructure.cli.writing import may_ask
 
 if TYPE_CHECKING:
-    from application.destinations import Destinations
     from application.ledger import Ledger
     from application.ports import StoredEvent
-    from application.signing import Change, SigningSecrets
     from domain.subscription import Subscription
 
 name_argument = click.argument("name")
@@ -35,6 +32,10 @@ def subscriptions() -> None:
     A worker, such as the one of a running service, delivers to them: in commit order inside a room, each
     delta at least once.
     """
+
+
+subscriptions.add_command(test)
+subscriptions.add_command(rotate)
 
 
 @subscriptions.command()
@@ -100,7 +101,7 @@ def add(
         there = {held.key for held in ledger.subscriptions.all()}
         begins = after if after is not None else ledger.delivery.deliveries.end()
         try:
-            secret = _destinations(ledger, dry_run).add(added, after=after)
+            secret = destinations_of(ledger, dry_run=dry_run).add(added, after=after)
         except BadTarget as error:
             raise click.UsageError(str(error)) from error
     if name in there:
@@ -222,95 +223,8 @@ def remove(name: str, yes: bool, dry_run: bool) -> None:
             if not may_ask():
                 raise click.UsageError("remove asks before it forgets, and nobody can answer here; add --yes")
             click.confirm(f"Forget what waits for {shown(name)}?", abort=True, err=True)
-        _destinations(ledger, dry_run).remove(name)
+        destinations_of(ledger, dry_run=dry_run).remove(name)
     _tell("removed", name, True, dry_run)
-
-
-@subscriptions.command()
-@name_argument
-@json_option
-@db_option
-def test(name: str, as_json: bool) -> None:
-    """Send NAME a delta that is in no store, and tell what came back.
-
-    It names the session reprise-test and stands at position 0. It is sent from here, not by a worker.
-    """
-    import asyncio
-    from time import perf_counter
-
-    from infrastructure.configuration import resolve
-    from infrastructure.main import destinations, surroundings
-    from infrastructure.sinks.targets import open_sink
-
-    with opened() as ledger:
-        around = surroundings(ledger, resolve(database_url=database_url()))
-        began = perf_counter()
-        receipt = asyncio.run(
-            destinations(ledger, around).test(
-                name, lambda state: open_sink(state.kind, state.target, state.name, around)
-            )
-        )
-        took_ms = round((perf_counter() - began) * 1_000)
-    if as_json:
-        say_json(
-            {
-                "taken": receipt.trouble is None,
-                "status": receipt.status or None,
-                "trouble": receipt.trouble,
-                "reason": receipt.reason,
-                "retryAfterSeconds": receipt.retry_after_s,
-                "durationMs": took_ms,
-            }
-        )
-    if receipt.trouble is None:
-        note(f"{shown(name)} took it in {took_ms} ms{f': {receipt.status}' if receipt.status else ''}")
-    else:
-        raise Failure(f"{shown(name)} did not take it: {shown(receipt.reason)}", exit_code=EXIT_REMOTE)
-
-
-@subscriptions.command()
-@name_argument
-@click.option(
-    "--keep-hours",
-    type=click.FloatRange(0, 24 * 30),
-    default=24,
-    show_default=True,
-    help="How long the old secret goes on signing; 0 when it got out.",
-)
-@db_option
-def rotate(name: str, keep_hours: float) -> None:
-    """Give NAME a new secret to sign with, and show it.
-
-    Deliveries are signed with both until the old one ends, so change it at the receiver meanwhile.
-    """
-    with opened() as ledger:
-        secret = _destinations(ledger, dry_run=False).rotate(name, round(keep_hours * 3_600))
-    say(f"secret: {secret}")
-    note(f"workers sign with it within seconds; the old one ends in {keep_hours:g} hours")
-
-
-def _destinations(ledger: "Ledger", dry_run: bool) -> "Destinations":
-    """The ledger's destinations, which a dry run leaves as they are."""
-    from dataclasses import replace
-
-    from infrastructure.configuration import resolve
-    from infrastructure.main import destinations, surroundings
-
-    found = destinations(ledger, surroundings(ledger, resolve(database_url=database_url())))
-    if not dry_run:
-        return found
-    subscriptions = decides_only(ledger).subscriptions
-    return replace(found, subscriptions=subscriptions, secrets=_Untouched(found.secrets))
-
-
-class _Untouched:
-    """Secrets that are looked at and stay."""
-
-    def __init__(self, secrets: "SigningSecrets") -> None:
-        self.of = secrets.of
-
-    def change(self, subscription: str, change: "Change") -> None:
-        """Nothing changes."""
 
 
 def _tried(ledger: "Ledger", dry_run: bool) -> "Ledger":

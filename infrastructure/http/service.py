@@ -43,7 +43,7 @@ def create_service(
         guard=Guard(ledger.token, is_local=is_local, origins=settings.cors_origins),
         readiness=readiness,
         metrics=metrics,
-        destinations=destinations(ledger.blocking, surroundings(ledger.blocking, settings)),
+        destinations=destinations(ledger.blocking, surroundings(ledger.blocking, settings), is_local=False),
     )
     live: Live = routes.state.live
     metrics.count_clients(lambda: live.clients)

@@ -1,5 +1,6 @@
 """Which destination a subscription's kind and target name, and the sink for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,8 @@ WEBHOOK: Final = "webhook"
 JETSTREAM: Final = "jetstream"
 FILE: Final = "file"
 KINDS: Final = (WEBHOOK, JETSTREAM, FILE)
+KINDS_FOR_CALLERS: Final = (WEBHOOK, JETSTREAM)
+"""What somebody may name who is not on this machine: a file would be any that the service may write to."""
 TARGET_LENGTH_MAX: Final = 2_000
 PREFIX_LENGTH_MAX: Final = 200
 """Characters; two tokens follow it in a subject."""
@@ -37,10 +40,12 @@ class Surroundings:
     """A token or `user:password`; blank for servers that ask for neither."""
 
 
-def check_target(kind: str, target: str, addresses: AddressPolicy | None = None) -> str:
+def check_target(
+    kind: str, target: str, addresses: AddressPolicy | None = None, kinds: Sequence[str] = KINDS
+) -> str:
     """The target in its usual spelling. Raises BadTarget; looks nothing up and opens nothing."""
-    if kind not in KINDS:
-        raise BadTarget(f"there is no destination of kind {kind!r}; give {', '.join(KINDS)}")
+    if kind not in kinds:
+        raise BadTarget(f"there is no destination of kind {kind!r}; give {', '.join(kinds)}")
     if len(target) > TARGET_LENGTH_MAX or not target.isprintable():
         raise BadTarget(f"a target has at most {TARGET_LENGTH_MAX} characters, all printable")
     parts = _split(target)

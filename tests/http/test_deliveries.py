@@ -64,6 +64,7 @@ async def test_a_destination_is_added_and_shown_with_its_secret_once() -> None:
     [
         {"name": "No Name"},
         {"kind": "pigeon"},
+        {"kind": "file", "target": "file:///etc/reprise"},
         {"target": "ftp://x"},
         {"onParked": "panic"},
         {"entityKinds": ["planet"]},

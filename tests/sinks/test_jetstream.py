@@ -87,6 +87,8 @@ def test_a_consumer_gets_the_event_in_headers_and_the_delta_as_data() -> None:
 
 
 def test_each_session_of_a_commit_has_a_message_with_the_whole_delta() -> None:
+    """L6: consumers choose by subject, and miss nothing of what happened at once."""
+
     async def story(sink: JetStreamSink, stream: Stream) -> None:
         sent = parcel(7, sessions=("s-1", "s-2", "s-1", "s-3"))
 
@@ -114,6 +116,8 @@ def test_another_attempt_is_a_success_and_stores_nothing_twice() -> None:
 
 
 def test_what_an_operator_delivers_again_comes_again_under_the_same_event_id() -> None:
+    """L6: the server drops repetitions by `Nats-Msg-Id`, consumers by `ce-id`."""
+
     async def story(sink: JetStreamSink, stream: Stream) -> None:
         await send(
             sink, parcel(), parcel(redelivery=1), parcel(redelivery=1, attempt=2), parcel(redelivery=2)

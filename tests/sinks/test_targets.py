@@ -9,7 +9,7 @@ import pytest
 from infrastructure.addresses import AddressPolicy
 from infrastructure.sinks.file import FileSink
 from infrastructure.sinks.jetstream import JetStreamSink
-from infrastructure.sinks.targets import BadTarget, Surroundings, check_target, open_sink
+from infrastructure.sinks.targets import KINDS_FOR_CALLERS, BadTarget, Surroundings, check_target, open_sink
 from infrastructure.sinks.webhook import WebhookSink
 from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.secrets import StoredSecrets
@@ -71,6 +71,11 @@ def test_what_is_no_target_is_told_what_to_write(kind: str, target: str, says: s
 
     assert says in str(bad.value)
     assert "hunter2" not in str(bad.value)
+
+
+def test_a_caller_from_elsewhere_may_name_no_file() -> None:
+    with pytest.raises(BadTarget, match="give webhook, jetstream"):
+        check_target("file", "file:///etc/passwd", kinds=KINDS_FOR_CALLERS)
 
 
 def test_plain_http_is_for_networks_of_ones_own() -> None:

@@ -95,6 +95,7 @@ def value(secrets: StoredSecrets, at: int = 0) -> str:
 def test_a_receiver_can_verify_the_signature_and_parse_the_event(
     endpoint: Receiving, secrets: StoredSecrets
 ) -> None:
+    """L5: Standard Webhooks and CloudEvents are read by the libraries of both."""
     sent = parcel(7, sessions=("s-1", "s-2"))
 
     assert send(endpoint.url, secrets, sent) == [Receipt(status=204)]
@@ -294,6 +295,7 @@ def test_every_answer_of_200_to_299_is_a_success(
 def test_an_answer_says_whose_fault_it_is(
     endpoint: Receiving, secrets: StoredSecrets, trouble: Trouble, statuses: Sequence[int]
 ) -> None:
+    """L5: gone, the message's fault, or the endpoint's."""
     endpoint.answer(*({"status": status, "body": "no, thank you"} for status in statuses))
 
     receipts = send(endpoint.url, secrets, *map(parcel, range(len(statuses))))

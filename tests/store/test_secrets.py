@@ -6,6 +6,8 @@ import pytest
 
 from application import signing
 from application.signing import Secret
+from infrastructure.store.copying import copy
+from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.secrets import StoredSecrets
 from tests.store.place import START_MS, Place
 
@@ -59,6 +61,21 @@ def test_a_secret_that_got_out_stops_signing_at_once(place: Place) -> None:
     third = signing.rotate(secrets, "crm", THIRD, START_MS + 1, keep_s=0)
 
     assert secrets.of("crm") == [Secret(third)]
+
+
+def test_a_store_that_goes_on_elsewhere_signs_as_before_and_forgets_what_was_forgotten(place: Place) -> None:
+    source, target = place.database(), MemoryDatabase()
+    secrets = StoredSecrets(source)
+    kept, gone = signing.create(secrets, "crm", FIRST), signing.create(secrets, "old", SECOND)
+    with place.ledger() as ledger:
+        ledger.report_state({"state": {"title": "a"}}, room="r", session="s")
+
+    copy(source, target)
+    assert [StoredSecrets(target).of(name) for name in ("crm", "old")] == [[Secret(kept)], [Secret(gone)]]
+
+    signing.forget(secrets, "old")
+    copy(source, target)
+    assert [StoredSecrets(target).of(name) for name in ("crm", "old")] == [[Secret(kept)], []]
 
 
 def test_a_forgotten_secret_is_gone(place: Place) -> None:
