@@ -251,6 +251,8 @@ class MessagePage(View):
     messages: tuple[MessageView, ...]
     latest_version: int
     has_more: bool
+    epoch: str
+    """Versions of another epoch say nothing in this one: whoever polls begins again (SPEC P8)."""
 
 
 def turn_view(turn: Turn) -> TurnView:
