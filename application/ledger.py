@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from application.ports import (
     StoredEvent,
     Verification,
 )
+from application.subscriptions import Subscriptions
 from application.views import (
     AgentView,
     MessagePage,
@@ -157,7 +159,7 @@ class Ledger:
 
     # Reading.
 
-    @property
+    @cached_property
     def home(self) -> str:
         """The id of this store: its sessions are at home here; a restored store has another one (SPEC P6)."""
         return self.store.ids()[-1]
@@ -219,7 +221,7 @@ class Ledger:
         found = read(*ids, cursor, min(limit, PAGE_LIMIT_MAX), PAGE_BYTES_MAX)
         views = tuple(message_view(session, row) for row in found.rows)
         latest = max((view.version for view in views), default=cursor)
-        return MessagePage(messages=views, latest_version=latest, has_more=found.has_more)
+        return MessagePage(messages=views, latest_version=latest, has_more=found.has_more, epoch=self.home)
 
     def find(
         self, wanted: Wanted, room: str | None = None, after: Listed | None = None, limit: int = 100
@@ -310,6 +312,11 @@ class Ledger:
     def outbox(self, *, pending: bool = False) -> Iterator[OutboxEntry]:
         """The deltas of the outbox, or those that a subscription has not had."""
         return self.delivery.deliveries.outbox(pending=pending)
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """The destinations of deltas that a worker serves, and what has become of their deltas."""
+        return Subscriptions(self.store, self.store.lanes, self.delivery.deliveries, self.clock)
 
     # Operation.
 

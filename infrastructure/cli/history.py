@@ -1,7 +1,7 @@
-"""A session's events in words, and as JSON."""
+"""Events in words, and as JSON."""
 
 from dataclasses import MISSING, fields
-from typing import Any, Final, assert_never, cast
+from typing import Any, Final, assert_never, cast, get_args
 
 from pydantic.alias_generators import to_camel
 
@@ -36,6 +36,7 @@ from domain.session import (
     Titled,
     Unpinned,
 )
+from domain.subscription import SubscriptionEvent
 from domain.turn import (
     ProviderTurnReported,
     TurnAdvanced,
@@ -45,6 +46,8 @@ from domain.turn import (
     TurnSettled,
     TurnStarted,
 )
+from infrastructure.cli.pull_history import PullHistoryEvent, pull_words
+from infrastructure.cli.subscription_words import subscription_words
 from infrastructure.cli.text import counted, short, shown, when
 
 ERASED: Final = "[content erased]"
@@ -92,7 +95,13 @@ def _facts(event: Event) -> dict[str, Any]:
 
 def in_words(stored: StoredEvent) -> str:
     """What happened, on one line that a terminal can take."""
-    words = _words(cast("SessionEvent", stored.event))
+    event = stored.event
+    if isinstance(event, get_args(SubscriptionEvent)):
+        words = subscription_words(cast("SubscriptionEvent", event))
+    elif isinstance(event, PullHistoryEvent):
+        words = pull_words(event)
+    else:
+        words = _words(cast("SessionEvent", event))
     return " ".join(filter(None, (words.rstrip(), ERASED if stored.is_erased else "")))
 
 

@@ -23,6 +23,25 @@ DESCRIPTION: Final = (
 )
 REFERENCE: Final = "#/components/schemas/{model}"
 
+OPEN: Final = frozenset(("/healthz", "/readyz", "/version", "/problems/{slug}"))
+"""What answers everybody."""
+TOKEN: Final = MappingProxyType(
+    {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "`reprise tokens create` makes one; callers on the same machine may need none.",
+    }
+)
+GATE: Final = MappingProxyType(
+    {
+        status: said
+        for status, said in problems.documented(
+            problems.UNAUTHORIZED, problems.FORBIDDEN, problems.WRONG_HOST, problems.STOPPING
+        ).items()
+        if status != problems.INTERNAL.status
+    }
+)
+
 _described: Final[set[type[BaseModel]]] = set()
 """Models whose schemas the document has to hold."""
 _shown: Final[set[str]] = set()
@@ -130,8 +149,24 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas["Problem"] = dict(problems.SCHEMA)
         schemas.update(_schemas())
         made["components"]["schemas"] = dict(sorted(schemas.items()))
+        made["components"]["securitySchemes"] = {"token": dict(TOKEN)}
+        for path, methods in made["paths"].items():
+            if path not in OPEN:
+                for operation in methods.values():
+                    _add_gate(operation)
         app.openapi_schema = made
     return app.openapi_schema
+
+
+def _add_gate(operation: dict[str, Any]) -> None:
+    """Say what stands before every route: it may want a token, and refuse for reasons of its own."""
+    operation["security"] = [{"token": []}, {}]
+    responses = operation["responses"]
+    for status, gate in GATE.items():
+        before = responses.get(str(status))
+        said = f"{before['description']}; or: {gate['description']}" if before else gate["description"]
+        responses[str(status)] = {**gate, "description": said}
+    operation["responses"] = dict(sorted(responses.items()))
 
 
 def _schemas() -> Mapping[str, Any]:

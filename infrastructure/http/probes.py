@@ -55,7 +55,7 @@ def _installed() -> str:
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
-        **problems.documented(problems.UNAUTHORIZED, problems.FORBIDDEN),
+        **problems.documented(),
     },
 )
 async def metrics(request: Request) -> Response:
@@ -72,7 +72,7 @@ status = APIRouter(tags=["health"])
 @status.get(
     "/status",
     dependencies=[needs("read")],
-    responses=problems.documented(problems.UNAUTHORIZED, problems.FORBIDDEN, problems.UNAVAILABLE),
+    responses=problems.documented(problems.UNAVAILABLE),
 )
 async def status_(request: Request) -> StatusView:
     """How everything is at a glance: sessions, commits, and which subscription is behind."""

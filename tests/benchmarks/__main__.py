@@ -5,6 +5,8 @@ import tempfile
 from pathlib import Path
 
 from tests.benchmarks import (
+    deliveries,
+    destinations,
     folder,
     following,
     long_session,
@@ -12,6 +14,7 @@ from tests.benchmarks import (
     one_caller,
     service,
     startup,
+    streams,
     transcripts,
 )
 from tests.benchmarks.figures import Table
@@ -23,8 +26,11 @@ BENCHMARKS = {
     "long_session": long_session.run,
     "transcripts": transcripts.run,
     "folder": folder.run,
+    "destinations": destinations.run,
     "startup": startup.run,
     "service": service.run,
+    "streams": streams.run,
+    "deliveries": deliveries.run,
 }
 
 
