@@ -17,17 +17,19 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from application.access import Scope
 from application.views import Reply
 from domain import jsontext
 from domain.errors import RepriseError
+from domain.reports import parse_message_report, parse_state_report
 from infrastructure.http import problems
-from infrastructure.http.access import caller_of, needs
+from infrastructure.http.access import caller_in, caller_of, needs
 from infrastructure.http.bodies import bounded, idempotency_key, require_type
 from infrastructure.http.openapi import described_lines
 from infrastructure.http.problems import BAD_REQUEST, TOO_LARGE, Problem, members_of, problem_of
 from infrastructure.http.state import ledger_of, settings_of
 
-router = APIRouter(tags=["imports"], dependencies=[needs("report")])
+router = APIRouter(tags=["imports"], dependencies=[needs("report", chooses=True)])
 
 IN_FLIGHT_MAX: Final = 256
 """Reports of one import that wait for their commit at the same time; well below the writer's queue."""
@@ -83,6 +85,7 @@ class _Import:
         self._request = request
         self._ledger = ledger_of(request)
         self._caller = caller_of(request)
+        self._may = caller_in(request)
         self._key = idempotency_key(request)
         self._line_bytes_max = settings_of(request).body_bytes_max
 
@@ -137,9 +140,13 @@ class _Import:
             raise Problem(BAD_REQUEST, f"line {number}: expected a JSON object")
         key = f"{self._key}:{number}" if self._key else ""
         if "updates" in report:
-            return await self._ledger.report_messages(report, command_id=key, caller=self._caller)
+            messages = parse_message_report(report)
+            self._may.refuse_unless(Scope.REPORT, messages.room_id)
+            return await self._ledger.report_messages(messages, command_id=key, caller=self._caller)
         if "state" in report:
-            return await self._ledger.report_state(report, command_id=key, caller=self._caller)
+            state = parse_state_report(report)
+            self._may.refuse_unless(Scope.REPORT, state.room_id)
+            return await self._ledger.report_state(state, command_id=key, caller=self._caller)
         raise Problem(BAD_REQUEST, f"line {number}: expected `state` or `updates`")
 
     @staticmethod

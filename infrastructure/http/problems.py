@@ -469,10 +469,14 @@ SCHEMA: Final[Mapping[str, Any]] = MappingProxyType(
 )
 
 
+EVERYWHERE: Final = (UNAUTHORIZED, FORBIDDEN, WRONG_HOST, STOPPING, INTERNAL)
+"""What any operation may answer, whatever it does."""
+
+
 def documented(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
     """What an operation may answer with these problems, for its `responses`."""
     by_status: dict[int | str, list[Kind]] = {}
-    for kind in (*kinds, INTERNAL):
+    for kind in dict.fromkeys((*kinds, *EVERYWHERE)):
         by_status.setdefault(kind.status, []).append(kind)
     schema = {"$ref": "#/components/schemas/Problem"}
     return {

@@ -1,5 +1,6 @@
 """Who may do what: this machine without a token, others with one, each in its scope and rooms."""
 
+import json
 from typing import Any
 
 import pytest
@@ -227,3 +228,17 @@ async def test_only_so_many_tokens_are_remembered(monkeypatch: pytest.MonkeyPatc
 )
 def test_which_addresses_only_this_machine_reaches(host: str, is_near: bool) -> None:
     assert is_loopback(host) is is_near
+
+
+async def test_a_token_for_one_room_imports_only_the_lines_of_that_room() -> None:
+    """Whatever name the room has in a line."""
+    names = ("roomId", "room_id", "workspaceId", "workspace_id")
+    lines = [{**REPORT, name: room, "agentSessionId": "s"} for name in names for room in ("team", "other")]
+    body = "\n".join(map(json.dumps, lines))
+    async with called(**OTHERS) as service:
+        headers = service.token(Scope.REPORT, rooms=["team"]) | {"Content-Type": "application/x-ndjson"}
+        said = await service.client.post("/v1/imports", content=body, headers=headers)
+        answers = [json.loads(line) for line in said.text.splitlines()]
+
+        assert [answer["status"] for answer in answers] == [200, 403] * len(names)
+        assert answers[1]["problem"]["code"] == "forbidden"
