@@ -17,9 +17,12 @@ from infrastructure.store.records import Record
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A table that is read and written by whole rows; the first `keys` of its columns are its primary key."""
+    """A table that is read and written by whole rows; the first `keys` of its columns are its primary key.
+
+    There is one value for each, so that rows are found by it without a look at its columns.
+    """
 
     name: str
     columns: tuple[str, ...]
