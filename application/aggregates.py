@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from application.lanes import LaneWriter
 from application.ports import Change, Decision, Loader, Store
 from domain.aggregate import Held, Kind
 from domain.event import Event
@@ -14,13 +15,20 @@ class Changing(Generic[S]):
     """One change of an aggregate, to be decided by a store; `now` is the recorded time in ms."""
 
     def __init__(
-        self, kind: Kind[S], key: str, rule: Callable[[S], Sequence[Event]], now: int, actor: str = ""
+        self,
+        kind: Kind[S],
+        key: str,
+        rule: Callable[[S], Sequence[Event]],
+        now: int,
+        actor: str = "",
+        operate: Callable[[LaneWriter], None] | None = None,
     ) -> None:
         self._kind = kind
         self._key = key
         self._rule = rule
         self._now = now
         self._actor = actor
+        self._operate = operate
         self.after = kind.unknown(key)
         """The aggregate as the last decision left it."""
 
@@ -31,7 +39,8 @@ class Changing(Generic[S]):
         self.after = held
         for event in events:
             self.after = self.after.after(self._kind, event, self._now)
-        return Decision({}, changes=[Change(self._kind, held, events, self._now, self._actor)])
+        changes = [Change(self._kind, held, events, self._now, self._actor)]
+        return Decision({}, changes=changes, operate=self._operate)
 
 
 def change(
@@ -41,11 +50,13 @@ def change(
     rule: Callable[[S], Sequence[Event]],
     now: int,
     actor: str = "",
+    operate: Callable[[LaneWriter], None] | None = None,
 ) -> Held[S]:
     """Let a rule decide on an aggregate as it stands, and store what it decides; the aggregate after that.
 
-    `now` is the recorded time in ms. No events store nothing. Raises what the rule raises.
+    `now` is the recorded time in ms. No events store nothing; else `operate` changes what is kept beside
+    the log, in the same transaction. Raises what the rule raises.
     """
-    changing = Changing(kind, key, rule, now, actor)
+    changing = Changing(kind, key, rule, now, actor, operate)
     store.submit(changing.decide)
     return changing.after

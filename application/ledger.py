@@ -25,6 +25,7 @@ from application.ports import (
     StoredEvent,
     Verification,
 )
+from application.subscriptions import Subscriptions
 from application.views import (
     AgentView,
     MessagePage,
@@ -310,6 +311,11 @@ class Ledger:
     def outbox(self, *, pending: bool = False) -> Iterator[OutboxEntry]:
         """The deltas of the outbox, or those that a subscription has not had."""
         return self.delivery.deliveries.outbox(pending=pending)
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """The destinations of deltas that a worker serves, and what has become of their deltas."""
+        return Subscriptions(self.store, self.store.lanes, self.delivery.deliveries, self.clock)
 
     # Operation.
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from application.lanes import Lanes, LaneWriter
+from application.signing import SigningSecrets
 from domain.aggregate import Held, Kind
 from domain.delta import CommitDelta, CommittedDelta
 from domain.event import Content, Event
@@ -90,6 +92,8 @@ class Decision:
     """The commit whose answer this repeats: the position of its last event."""
     changes: Sequence[Change] = ()
     """Of aggregates beside the sessions, each of another one; those without events are no news."""
+    operate: Callable[[LaneWriter], None] | None = None
+    """What else is changed in the transaction that stores the events; not called when there are none."""
 
 
 Decide = Callable[[Loader], Decision]
@@ -208,6 +212,14 @@ class Verification:
 class Store(Protocol):
     """Where commits are kept. Every method that stores does it whole or not at all."""
 
+    @property
+    def lanes(self) -> Lanes:
+        """Who delivers what, and how far everybody has come."""
+
+    @property
+    def secrets(self) -> SigningSecrets:
+        """What webhooks are signed with."""
+
     def submit(self, decide: Decide) -> Committed:
         """Decide and store in one transaction (SPEC C2).
 
@@ -265,7 +277,10 @@ class Store(Protocol):
         """The events of an aggregate beside the sessions, from the version behind `after`."""
 
     def deltas(self, after: Position = Position(0)) -> Iterator[CommittedDelta]:
-        """Every delta, in commit order, from the position behind `after`."""
+        """Every delta, in commit order, from the position behind `after`.
+
+        Raises Trimmed when some of them are no longer kept.
+        """
 
     def delta(self, transaction: TransactionId) -> CommittedDelta | None: ...
 

@@ -48,7 +48,14 @@ class Reply(View):
     outcomes: tuple[OutcomeView, ...] = ()
     delta: CommittedDelta | None = Field(default=None, exclude=True)
     replayed: bool = Field(default=False, exclude=True)
-    """Whether it was given before, to the command with the same id."""
+    """Whether it was given before, to the command with the same id; the answer itself is the same."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return {**self.__dict__, "replayed": other.replayed} == other.__dict__
+
+    __hash__ = View.__hash__
 
     @property
     def applied(self) -> bool:
@@ -362,7 +369,7 @@ def session_view(
     )
 
 
-def agent_view(row: SessionRow, home: str) -> AgentView:
+def agent_view(row: SessionRow, store_id: str) -> AgentView:
     state, content = row.state, row.content
     status = display_status(state)
     relations = {
@@ -397,8 +404,8 @@ def agent_view(row: SessionRow, home: str) -> AgentView:
         relations={name: id_ for name, id_ in relations.items() if id_},
         message_version=state.message_version,
         version=state.own_version,
-        epoch=home,
-        home=home,
+        epoch=store_id,
+        home=state.home or store_id,
     )
 
 

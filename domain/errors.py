@@ -8,6 +8,8 @@ RepriseError
 └── StoreError              the store could not do its work; nothing was half stored
     ├── VersionConflict     somebody else wrote the stream in between
     ├── StoreBusy           another process held the store for too long: try again
+    ├── LeaseLost           somebody else delivers the lane now
+    ├── Trimmed             the deltas asked for are no longer kept
     ├── Overloaded          too many commands are waiting: try again later
     ├── StoreFull           no room on the disk
     ├── StoreUnavailable    the place cannot be opened, read or written
@@ -78,6 +80,23 @@ class VersionConflict(StoreError):
 
 class StoreBusy(StoreError):
     """Another process held the store for longer than the lock time-out."""
+
+
+class LeaseLost(StoreError):
+    """Somebody else has got the lane in the meantime; what was to be said of it changes nothing."""
+
+
+class Trimmed(StoreError):
+    """Deltas were asked for that are no longer kept."""
+
+    def __init__(self, asked: int, earliest: int) -> None:
+        super().__init__(
+            f"deltas up to position {earliest} are no longer kept, {asked} was asked for:"
+            f" read the sessions as they are, then go on behind {earliest}"
+        )
+        self.asked = asked
+        self.earliest = earliest
+        """The position behind which everything is still there."""
 
 
 class Overloaded(StoreError):

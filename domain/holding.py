@@ -46,8 +46,7 @@ def holds(
     """All that keeps a room's list call from being made, and a session's messages from being read.
 
     None: it is called at its next turn. So is a refused lane, which is told because it cannot go on like
-    that. Messages are read after the list call only, so what holds that
-    one holds them.
+    that. Messages are read after the list call only, so what holds that one holds them.
     """
     return (
         *_by_the_room(room, session),

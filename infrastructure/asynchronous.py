@@ -26,6 +26,7 @@ from application.ports import (
     Verification,
 )
 from application.status import StatusView, status_of
+from application.subscriptions import Subscriptions
 from application.views import (
     AgentView,
     MessagePage,
@@ -70,6 +71,11 @@ class AsyncLedger:
         self._observers = ThreadPoolExecutor(1, "reprise-observer")
         self._is_notifying = False
         self._is_closed = False
+
+    @property
+    def blocking(self) -> Ledger:
+        """The ledger itself, for what has threads of its own."""
+        return self._ledger
 
     # Reports and commands.
 
@@ -226,6 +232,10 @@ class AsyncLedger:
     async def deltas_page(self, after: int, limit: int) -> Sequence[CommittedDelta]:
         """The next deltas behind a position; fewer than the limit when there are no more."""
         return await self._read(self._store.deltas_page, Position(after), limit)
+
+    async def with_subscriptions(self, call: Callable[[Subscriptions], T]) -> T:
+        """What a call of `Ledger.subscriptions` comes to."""
+        return await self._read(lambda: call(self._ledger.subscriptions))
 
     async def extent(self) -> Extent:
         """See `Store.extent`."""

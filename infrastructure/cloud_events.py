@@ -21,11 +21,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FORMAT: Final = JSONFormat()
 
 
-def cloud_event(committed: CommittedDelta) -> CloudEvent:
+def cloud_event(committed: CommittedDelta, gap: int = 0) -> CloudEvent:
     """The delta in the envelope of CloudEvents; its id is the transaction's, so it tells repetitions.
 
     `sequence` is the commit's position, which is also the id of a server-sent event and what `after` takes.
-    A room may have any characters, which a URI may not; `partitionkey` has the room itself.
+    A room may have any characters, which a URI may not; `partitionkey` has the room itself. A delivery
+    whose room was passed over before it says by how many deltas: `gap` (SPEC L5).
     """
     return CloudEvent(
         {
@@ -40,14 +41,15 @@ def cloud_event(committed: CommittedDelta) -> CloudEvent:
             "dataschema": DATA_SCHEMA,
             "sequence": sequence(committed.last_position),
             "partitionkey": committed.room,
+            **({"gap": gap} if gap else {}),
         },
         committed.delta.model_dump(by_alias=True, exclude_none=True),
     )
 
 
-def structured(committed: CommittedDelta) -> bytes:
+def structured(committed: CommittedDelta, gap: int = 0) -> bytes:
     """The event with its data as one line of JSON, in ASCII (`application/cloudevents+json`)."""
-    return _FORMAT.write(cloud_event(committed))
+    return _FORMAT.write(cloud_event(committed, gap))
 
 
 def sequence(position: Position) -> str:

@@ -67,6 +67,8 @@ class Settings(BaseSettings):
     drain_seconds: float = Field(default=10.0, gt=0, le=300)
     require_if_match: bool = False
     lag_seconds_max: float = Field(default=30.0, ge=0)
+    allow_private_targets: bool = False
+    nats_credentials: SecretStr = SecretStr("")
     url: Annotated[str, AfterValidator(_service)] = ""
     token: SecretStr = SecretStr("")
 

@@ -7,7 +7,7 @@ no redirect, takes no proxy from the environment, and connects to the very addre
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -25,9 +25,14 @@ from infrastructure.addresses import (
     resolve,
 )
 from infrastructure.bodies import ENCODINGS, BadEncoding, BodyTooLarge, read_body
+from infrastructure.kept_connections import KeptConnections
 
 BODY_BYTES_MAX: Final = 8 * 2**20
 """The most that is read of a reply, unpacked (SPEC section 10)."""
+EXCERPT_BYTES_MAX: Final = 4 * 2**10
+"""The most that is read of a reply of which only the start is wanted."""
+EXCERPT_TIMEOUT_S: Final = 1.0
+"""How long such a body may take once its status is known."""
 USER_AGENT: Final = "reprise"
 
 
@@ -58,7 +63,7 @@ class Reply:
     headers: Mapping[str, str]
     """Names in lower case."""
     body: bytes
-    """Read only from a success; blank otherwise."""
+    """Read only from a success, or as far as `deliver` does; blank otherwise."""
 
     @property
     def is_success(self) -> bool:
@@ -75,10 +80,13 @@ class HttpClient:
         *,
         tls: ssl.SSLContext | None = None,
         resolve: Resolve = resolve,
+        one_host: bool = False,
     ) -> None:
+        """`one_host` says that all calls go to the same one; its connections are all kept."""
         self._limits = limits
+        self._transport = _CheckedTransport(policy, limits, tls or tls_context(), resolve, one_host=one_host)
         self._client = httpx.AsyncClient(
-            transport=_CheckedTransport(policy, limits, tls or tls_context(), resolve),
+            transport=self._transport,
             timeout=httpx.Timeout(limits.read_timeout_s, connect=limits.connect_timeout_s),
             headers={"user-agent": USER_AGENT, "accept-encoding": ENCODINGS},
             follow_redirects=False,
@@ -105,15 +113,46 @@ class HttpClient:
         A GET whose connection broke is sent once more at once, because an idle connection may have been
         closed by the other side just then. Nothing else is.
         """
+
+        async def call() -> Reply:
+            request = self._client.build_request(method, url, headers=dict(headers), content=content)
+            try:
+                return await self._exchange(request)
+            except _BROKEN:
+                if method != "GET":
+                    raise
+                return await self._exchange(request)
+
+        return await self._bounded(call)
+
+    async def deliver(self, url: str, headers: Mapping[str, str], content: bytes) -> Reply | Failure:
+        """POST once, and read the start of the reply, whatever its status; the rest is dropped.
+
+        A reply counts once its status is there: trouble behind that does not make it a failure. Cookies
+        that an endpoint sets are not kept.
+        """
+
+        async def call() -> Reply:
+            request = httpx.Request(
+                "POST",
+                url,
+                headers={"user-agent": USER_AGENT, "accept": "*/*", **headers},
+                content=content,
+                extensions={"timeout": self._client.timeout.as_dict()},
+            )
+            response = await self._transport.handle_async_request(request)
+            try:
+                return Reply(response.status_code, dict(response.headers), await _excerpt(response))
+            finally:
+                await response.aclose()
+
+        return await self._bounded(call)
+
+    async def _bounded(self, call: Callable[[], Awaitable[Reply]]) -> Reply | Failure:
+        """What a call comes to, within the time for all of it."""
         try:
             async with asyncio.timeout(self._limits.call_timeout_s):
-                request = self._client.build_request(method, url, headers=dict(headers), content=content)
-                try:
-                    return await self._exchange(request)
-                except _BROKEN:
-                    if method != "GET":
-                        raise
-                    return await self._exchange(request)
+                return await call()
         except asyncio.CancelledError:
             if _is_canceled_by_caller():
                 raise
@@ -169,6 +208,18 @@ class HttpClient:
                 return failure(FailureKind.TRANSPORT, "the connection broke before the reply was whole")
 
 
+async def _excerpt(response: httpx.Response) -> bytes:
+    """The start of a body, as it comes."""
+    body = b""
+    with contextlib.suppress(httpx.HTTPError, TimeoutError):
+        async with asyncio.timeout(EXCERPT_TIMEOUT_S):
+            async for part in response.aiter_raw():
+                body += part
+                if len(body) >= EXCERPT_BYTES_MAX:
+                    break
+    return body[:EXCERPT_BYTES_MAX]
+
+
 _BROKEN: Final = (httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError)
 """A connection that was there and broke."""
 _TROUBLE: Final = (
@@ -214,15 +265,21 @@ class _CheckedTransport(httpx.AsyncHTTPTransport):
     of one address share no connection.
     """
 
-    def __init__(self, policy: AddressPolicy, limits: Limits, tls: ssl.SSLContext, resolve: Resolve) -> None:
+    def __init__(
+        self, policy: AddressPolicy, limits: Limits, tls: ssl.SSLContext, resolve: Resolve, *, one_host: bool
+    ) -> None:
         super().__init__(verify=tls, trust_env=False)
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=limits.connections_max,
-            max_keepalive_connections=limits.idle_connections_max,
-            keepalive_expiry=limits.idle_timeout_s,
-            network_backend=_CheckedBackend(policy, resolve),
-        )
+        backend = _CheckedBackend(policy, resolve)
+        if one_host:
+            self._pool = KeptConnections(tls, limits.connections_max, limits.idle_timeout_s, backend)
+        else:
+            self._pool = httpcore.AsyncConnectionPool(
+                ssl_context=tls,
+                max_connections=limits.connections_max,
+                max_keepalive_connections=limits.idle_connections_max,
+                keepalive_expiry=limits.idle_timeout_s,
+                network_backend=backend,
+            )
 
 
 class _CheckedBackend(httpcore.AsyncNetworkBackend):

@@ -5,17 +5,23 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import random
+from secrets import token_bytes
 from threading import RLock
 from time import time_ns
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import structlog
 
 from application.delivery import Delivery
+from application.destinations import Destinations
 from application.ledger import Ledger
 from application.ports import Clock, Participant
+from application.sinks import Sink
 from domain.delta import CommittedDelta
 from domain.errors import StoreUnavailable
+from domain.subscription import Subscription
 from infrastructure.asynchronous import AsyncLedger
 from infrastructure.crashpoints import crashpoint
 from infrastructure.store.event_store import EventStore
@@ -23,8 +29,11 @@ from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import Database
 from infrastructure.store.writer import Appended
+from infrastructure.worker import DeliveryWorker, SinkOf, Timing
 
 if TYPE_CHECKING:
+    from infrastructure.configuration import Settings
+    from infrastructure.sinks.targets import Surroundings
     from infrastructure.store.postgres import PostgresDatabase
 
 SQLITE: Final = "sqlite:///"
@@ -105,6 +114,70 @@ async def open_ledger_async(
 def _ledger(store: EventStore, clock: Clock, failures: ObserverFailures | None) -> Ledger:
     delivery = Delivery(store, failures or ObserverFailures(), RLock(), crashpoint=crashpoint)
     return Ledger(store, delivery, clock)
+
+
+def delivery_worker(ledger: Ledger, sink_of: SinkOf, timing: Timing | None = None) -> DeliveryWorker:
+    """A worker that delivers a ledger's deltas to the sinks of its subscriptions; `run` it, `stop` it."""
+    return DeliveryWorker(
+        subscriptions=ledger.subscriptions,
+        lanes=ledger.store.lanes,
+        watch=ledger.store.watch,
+        sink_of=sink_of,
+        clock=ledger.clock,
+        chance=random,
+        owner=str(uuid4()),
+        timing=timing or Timing(),
+    )
+
+
+def surroundings(ledger: Ledger, settings: "Settings") -> "Surroundings":
+    """What the sinks of a ledger's subscriptions are made of."""
+    from infrastructure.addresses import AddressPolicy
+    from infrastructure.sinks.targets import Surroundings
+
+    is_open = settings.allow_private_targets
+    return Surroundings(
+        ledger.clock,
+        ledger.store.secrets,
+        AddressPolicy(allows_loopback=is_open, allows_private=is_open),
+        settings.nats_credentials.get_secret_value(),
+    )
+
+
+def destinations(ledger: Ledger, around: "Surroundings", *, is_local: bool = True) -> Destinations:
+    """The subscriptions of a ledger with their secrets; their targets are checked.
+
+    Who is not `is_local` may name no file: it would be any that the service may write to.
+    """
+    from infrastructure.sinks.targets import KINDS, KINDS_FOR_CALLERS, check_target
+
+    kinds = KINDS if is_local else KINDS_FOR_CALLERS
+
+    return Destinations(
+        ledger.subscriptions,
+        around.secrets,
+        ledger.clock,
+        token_bytes,
+        lambda kind, target: check_target(kind, target, around.addresses, kinds),
+    )
+
+
+def sinks(around: "Surroundings") -> SinkOf:
+    """Makes the sinks of subscriptions, for `delivery_worker`; of kinds that lead outside, that is.
+
+    One whose target cannot be served, or no longer, gets a sink that says so.
+    """
+    from infrastructure.sinks.targets import KINDS, BadTarget, UnservedSink, open_sink
+
+    def sink_of(subscription: Subscription) -> Sink | None:
+        if subscription.kind not in KINDS:
+            return None
+        try:
+            return open_sink(subscription.kind, subscription.target, subscription.name, around)
+        except BadTarget as error:
+            return UnservedSink(str(error))
+
+    return sink_of
 
 
 def open_database(url: str) -> Database:

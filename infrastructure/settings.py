@@ -27,6 +27,8 @@ VARIABLES: Final[Mapping[str, str]] = {
     "REPRISE_DRAIN_SECONDS": "seconds that `serve` may take to stop (10)",
     "REPRISE_REQUIRE_IF_MATCH": "whether commands to `serve` must say which version they mean (false)",
     "REPRISE_LAG_SECONDS_MAX": "seconds behind which `status` finds fault with a subscription (30)",
+    "REPRISE_ALLOW_PRIVATE_TARGETS": "whether webhooks may go to this machine and private networks (false)",
+    "REPRISE_NATS_CREDENTIALS": "a token or user:password for NATS servers that want one",
     "REPRISE_URL": "a service that verbs with --url ask instead of the store",
     "REPRISE_TOKEN": "the token for that service",
     CONFIG_FOLDER: "where reprise/config.toml with the same settings is (~/.config)",

@@ -5,7 +5,8 @@ from typing import Protocol
 
 from infrastructure.asynchronous import AsyncLedger
 from infrastructure.configuration import Settings
-from infrastructure.main import SystemClock
+from infrastructure.delivery_worker import Deliveries
+from infrastructure.main import SystemClock, delivery_worker, sinks, surroundings
 from infrastructure.pull_worker import PullWorker
 
 
@@ -30,6 +31,10 @@ class Worker(Protocol):
 MakeWorkers = Callable[[AsyncLedger, Settings], Sequence[Worker]]
 
 
-def workers_of(ledger: AsyncLedger, _: Settings) -> Sequence[Worker]:
+def workers_of(ledger: AsyncLedger, settings: Settings) -> Sequence[Worker]:
     """Every worker that a service runs, in the order in which they are started."""
-    return (PullWorker(ledger, SystemClock()),)
+    around = surroundings(ledger.blocking, settings)
+    return (
+        Deliveries(lambda: delivery_worker(ledger.blocking, sinks(around))),
+        PullWorker(ledger, SystemClock()),
+    )

@@ -12,6 +12,7 @@ import click
 from infrastructure.cli.commits import commits
 from infrastructure.cli.configuring import config
 from infrastructure.cli.deliveries import outbox, redeliver
+from infrastructure.cli.delivering import deliveries
 from infrastructure.cli.doctor import doctor
 from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED, failure_of
 from infrastructure.cli.imports import import_
@@ -21,6 +22,7 @@ from infrastructure.cli.reading import messages, sessions
 from infrastructure.cli.rooms import hide, rooms, unhide
 from infrastructure.cli.serving import serve
 from infrastructure.cli.status import status
+from infrastructure.cli.subscriptions import subscriptions
 from infrastructure.cli.text import note, shown
 from infrastructure.cli.tokens import tokens
 from infrastructure.cli.upkeep import backup, copy, rebuild, verify
@@ -88,6 +90,8 @@ for _verb in (
     rooms,
     pull,
     waits,
+    subscriptions,
+    deliveries,
     settle,
     delete,
     restore,

@@ -27,7 +27,7 @@ def outbox(pending: bool, as_json: bool) -> None:
     Each line names the subscriptions that wait for it. As long as nobody has subscribed, everything is
     pending.
     """
-    from infrastructure.cli.delta_lines import line_of
+    from infrastructure.delta_lines import line_of
 
     with opened() as ledger:
         has_subscribers = bool(ledger.delivery.deliveries.subscriptions())
@@ -64,7 +64,7 @@ def redeliver(target: str) -> None:
     subscription of their own that remembers, from run to run, what it was given. A line is written before
     it is marked, so one may come twice and none is left out.
     """
-    from infrastructure.cli.delta_lines import DeltaFile
+    from infrastructure.delta_lines import DeltaFile
     from infrastructure.main import ObserverFailures
 
     failures = ObserverFailures()
@@ -86,7 +86,7 @@ def redeliver(target: str) -> None:
 
 
 def _write_out(delta: "CommittedDelta") -> None:
-    from infrastructure.cli.delta_lines import line_of
+    from infrastructure.delta_lines import line_of
 
     try:
         say_json(line_of(delta))

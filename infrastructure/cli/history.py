@@ -1,7 +1,7 @@
 """Events in words, and as JSON."""
 
 from dataclasses import MISSING, fields
-from typing import Any, Final, assert_never, cast
+from typing import Any, Final, assert_never, cast, get_args
 
 from pydantic.alias_generators import to_camel
 
@@ -36,6 +36,7 @@ from domain.session import (
     Titled,
     Unpinned,
 )
+from domain.subscription import SubscriptionEvent
 from domain.turn import (
     ProviderTurnReported,
     TurnAdvanced,
@@ -46,6 +47,7 @@ from domain.turn import (
     TurnStarted,
 )
 from infrastructure.cli.pull_history import PullHistoryEvent, pull_words
+from infrastructure.cli.subscription_words import subscription_words
 from infrastructure.cli.text import counted, short, shown, when
 
 ERASED: Final = "[content erased]"
@@ -94,7 +96,12 @@ def _facts(event: Event) -> dict[str, Any]:
 def in_words(stored: StoredEvent) -> str:
     """What happened, on one line that a terminal can take."""
     event = stored.event
-    words = pull_words(event) if isinstance(event, PullHistoryEvent) else _words(cast("SessionEvent", event))
+    if isinstance(event, get_args(SubscriptionEvent)):
+        words = subscription_words(cast("SubscriptionEvent", event))
+    elif isinstance(event, PullHistoryEvent):
+        words = pull_words(event)
+    else:
+        words = _words(cast("SessionEvent", event))
     return " ".join(filter(None, (words.rstrip(), ERASED if stored.is_erased else "")))
 
 

@@ -1,7 +1,6 @@
 """Text for people: hostile characters made visible, times, counts, tables."""
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
+
+from infrastructure.json_lines import json_line
 
 GAP: Final = "  "
 CUT_WIDTH_MIN: Final = 8
@@ -22,9 +23,6 @@ STATUS_STYLES: Final[Mapping[str, str]] = {
     "failed": "red",
     "canceled": "dim",
 }
-
-_UNSAFE: Final = re.compile("[\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Beyond what JSON escapes anyway: other controls and line ends, and changes of direction."""
 
 
 def shown(text: str, *, lines: bool = False) -> str:
@@ -74,14 +72,6 @@ def note(line: str) -> None:
 def say_json(value: Any) -> None:
     """One JSON object on one line, in UTF-8 whatever the locale is."""
     click.echo(json_line(value), nl=False)
-
-
-def json_line(value: Any) -> bytes:
-    """A value as a line: what ends lines elsewhere, or a terminal would obey, stands as a JSON escape."""
-    from domain import jsontext
-
-    text = _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", jsontext.to_text(value))
-    return text.encode() + b"\n"
 
 
 def on_terminal() -> bool:

@@ -6,10 +6,12 @@ from typing import Final
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from application.destinations import Destinations
 from infrastructure.asynchronous import AsyncLedger
 from infrastructure.http import (
     ancestor,
     commands,
+    deliveries,
     history,
     imports,
     openapi,
@@ -37,6 +39,8 @@ ROUTERS: Final = (
     commands.router,
     imports.router,
     stream.router,
+    deliveries.reading,
+    deliveries.operating,
     probes.status,
 )
 """The routes under each prefix; the ones that are called most come first, as routes are tried in order."""
@@ -49,6 +53,7 @@ def create_app(
     guard: Guard | None = None,
     readiness: Readiness | None = None,
     metrics: Metrics | None = None,
+    destinations: Destinations | None = None,
 ) -> FastAPI:
     """The application over an open ledger, which whoever opened it also closes.
 
@@ -69,6 +74,7 @@ def create_app(
     app.state.settings = settings
     app.state.guard = guard
     app.state.live = Live(ledger)
+    app.state.destinations = destinations
     app.state.readiness = readiness or Readiness(())
     app.state.metrics = metrics or Metrics("none")
     for prefix in PREFIXES:

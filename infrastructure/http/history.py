@@ -14,6 +14,7 @@ from application.ports import StoredEvent
 from domain.delta import CommittedDelta
 from domain.errors import NotFound
 from infrastructure.cli.history import as_json_object
+from infrastructure.http import problems
 from infrastructure.http.access import needs
 from infrastructure.http.ancestor import VERSION_MAX
 from infrastructure.http.documents import CauseRead, CommitRead, DiffRead, EventRead
@@ -154,7 +155,11 @@ async def why(room: Room, session: SessionInPath, request: Request) -> Response:
     return json_reply({**said, "chain": chain})
 
 
-@router.get("/commits", responses=LIST_PROBLEMS, openapi_extra=described_page(CommitRead, cursor="position"))
+@router.get(
+    "/commits",
+    responses={**LIST_PROBLEMS, **problems.documented(problems.CURSOR_EXPIRED)},
+    openapi_extra=described_page(CommitRead, cursor="position"),
+)
 async def commits(
     request: Request,
     after: Annotated[int, Query(ge=0, le=VERSION_MAX, description="A commit position.")] = 0,

@@ -18,7 +18,7 @@ from fastapi.sse import format_sse_event
 
 from application.ports import Extent
 from domain.delta import CommittedDelta
-from domain.errors import Overloaded, StoreError
+from domain.errors import Overloaded, StoreError, Trimmed
 from domain.ids import Position, RoomId
 from infrastructure.cloud_events import structured
 
@@ -165,11 +165,12 @@ class Live:
             yield reset(had)
         try:
             while not self._is_closed:
-                page = await self._commits.deltas_page(had, PAGE_MAX)
-                kept_behind = (await self._commits.extent()).kept_behind  # Rows may have gone meanwhile.
-                if had < kept_behind:
-                    had = kept_behind
+                try:
+                    page = await self._commits.deltas_page(had, PAGE_MAX)
+                except Trimmed as told:
+                    had = Position(told.earliest)
                     yield reset(had)
+                    continue
                 for committed in page:
                     if committed.last_position > had:
                         had = committed.last_position

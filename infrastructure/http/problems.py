@@ -29,6 +29,7 @@ from domain.errors import (
     StoreError,
     StoreFull,
     StoreUnavailable,
+    Trimmed,
     VersionConflict,
 )
 from infrastructure.http.routing import methods_of
@@ -70,6 +71,12 @@ CURSOR_INVALID: Final = Kind(
     400,
     "The cursor belongs to another list",
     "A cursor goes with the filters it was given for. Begin again without one.",
+)
+CURSOR_EXPIRED: Final = Kind(
+    "cursor-expired",
+    410,
+    "What was asked for is no longer kept",
+    "Read the sessions as they are, then go on behind the position `earliest`.",
 )
 UNAUTHORIZED: Final = Kind(
     "unauthorized",
@@ -200,6 +207,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             FORBIDDEN,
             WRONG_HOST,
             CURSOR_INVALID,
+            CURSOR_EXPIRED,
             READ_ONLY,
             NOT_FOUND,
             METHOD_NOT_ALLOWED,
@@ -244,6 +252,7 @@ ERRORS: Final[Mapping[type[RepriseError], Kind]] = MappingProxyType(
         StoreFull: UNAVAILABLE,
         StoreUnavailable: UNAVAILABLE,
         VersionConflict: UNAVAILABLE,
+        Trimmed: CURSOR_EXPIRED,
         StoreError: INTERNAL,
         RepriseError: INTERNAL,
     }
@@ -294,6 +303,8 @@ def problem_of(error: RepriseError, retry_after_s: int = 1) -> Problem:
             kind, code = KEY_REUSED, KEY_REUSED.code
         named = {name: said for name, said in (("part", error.part), ("id", error.id)) if said}
         return Problem(kind, error.detail, code=code, members=named)
+    if isinstance(error, Trimmed):
+        return Problem(CURSOR_EXPIRED, str(error), members={"earliest": error.earliest})
     kind = next(ERRORS[base] for base in type(error).__mro__ if base in ERRORS)
     if kind is INTERNAL:
         return Problem(kind, kind.advice)

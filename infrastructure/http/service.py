@@ -15,6 +15,7 @@ from infrastructure.http.guard import Guard
 from infrastructure.http.health import HEARTBEAT_S_MAX, Check, Failing, Readiness
 from infrastructure.http.live import Live
 from infrastructure.http.settings import HttpSettings
+from infrastructure.main import destinations, surroundings
 from infrastructure.metrics import Metrics
 from infrastructure.workers import Worker
 
@@ -42,6 +43,7 @@ def create_service(
         guard=Guard(ledger.token, is_local=is_local, origins=settings.cors_origins),
         readiness=readiness,
         metrics=metrics,
+        destinations=destinations(ledger.blocking, surroundings(ledger.blocking, settings), is_local=False),
     )
     live: Live = routes.state.live
     metrics.count_clients(lambda: live.clients)

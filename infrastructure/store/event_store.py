@@ -24,15 +24,17 @@ from application.ports import (
     Verification,
     Watch,
 )
+from application.signing import SigningSecrets
 from domain.aggregate import Held, Kind
 from domain.delta import CommittedDelta
-from domain.errors import StoreError
+from domain.errors import StoreError, Trimmed
 from domain.ids import MessageVersion, Position, RoomId, SessionId, StreamId, TransactionId, session_stream
 from domain.interaction import Interaction
 from domain.session import Session
 from domain.turn import Turn
 from infrastructure.store import aggregates, audit
 from infrastructure.store.group import GroupCommit
+from infrastructure.store.lane_store import LaneStore
 from infrastructure.store.records import unseal
 from infrastructure.store.rows import (
     StoredRows,
@@ -43,6 +45,7 @@ from infrastructure.store.rows import (
     session_of,
     turn_of_row,
 )
+from infrastructure.store.secrets import StoredSecrets
 from infrastructure.store.tables import Database, Row, StoredRecord, Tables, in_transaction
 from infrastructure.store.tokens import StoredTokens
 from infrastructure.store.view import load_state
@@ -76,6 +79,8 @@ class EventStore:
         )
         self._snapshots = Snapshots(self._writer)
         self._group = GroupCommit(self._store)
+        self.lanes = LaneStore(database)
+        self.secrets: SigningSecrets = StoredSecrets(database)
 
     # Writing.
 
@@ -210,6 +215,8 @@ class EventStore:
     def deltas(self, after: Position = Position(0)) -> Iterator[CommittedDelta]:
         while True:
             with self._database.read() as tables:
+                if after < (trimmed := tables.lanes.trimmed()):
+                    raise Trimmed(after, trimmed)
                 page = [committed_delta(row) for row in tables.outbox(after, PAGE_ROWS)]
             yield from page
             if len(page) < PAGE_ROWS:
@@ -228,7 +235,7 @@ class EventStore:
 
     def extent(self) -> Extent:
         with self._database.read() as tables:
-            return Extent(kept_behind=Position(0), end=tables.end())
+            return Extent(kept_behind=Position(tables.lanes.trimmed()), end=tables.end())
 
     def rebuild(self) -> int:
         return audit.rebuild(self._database)
@@ -240,6 +247,9 @@ class EventStore:
 
     def subscribe(self, name: str, after: Position | None) -> None:
         def begin(tables: Tables) -> None:
+            trimmed = tables.lanes.hold_trim()
+            if after is not None and after < trimmed and name not in tables.subscriptions():
+                raise Trimmed(after, trimmed)
             tables.put_subscription(name, tables.outbox_end() if after is None else after)
 
         in_transaction(self._database, begin)
@@ -274,7 +284,7 @@ class EventStore:
         for name in self.subscriptions():
             for committed in self._all_pending(name):
                 waiting.setdefault(committed.last_position, []).append(name)
-        for committed in self.deltas():
+        for committed in self.deltas(self.extent().kept_behind):
             names = tuple(waiting.get(committed.last_position, ()))
             if names or not pending:
                 yield OutboxEntry(committed, names)

@@ -13,6 +13,8 @@ from eventsourcing.popo import POPOApplicationRecorder
 from application.ports import Listed
 from domain.errors import StoreBusy, VersionConflict
 from domain.ids import Position, StreamId, TransactionId
+from infrastructure.store.lane_tables import LaneTables
+from infrastructure.store.memory_lanes import NEW_LANE, MemoryLanes
 from infrastructure.store.records import Record
 from infrastructure.store.tables import (
     AGGREGATES,
@@ -25,6 +27,7 @@ from infrastructure.store.tables import (
     READ_MODELS,
     SESSIONS,
     SUBSCRIPTIONS,
+    TRIMS,
     TURNS,
     Answered,
     Head,
@@ -47,6 +50,12 @@ class _Recorder(POPOApplicationRecorder):
         del self._stored_events[length:]
 
 
+def _empty_operations() -> Models:
+    operations: Models = {table.name: {} for table in OPERATIONS}
+    operations[TRIMS.name][("outbox",)] = ("outbox", 0)
+    return operations
+
+
 def _empty_models() -> Models:
     return {table.name: {} for table in READ_MODELS}
 
@@ -62,7 +71,7 @@ class _Data:
     outbox: dict[int, OutboxRow] = field(default_factory=dict)
     stores: dict[int, str] = field(default_factory=dict)
     snapshots: dict[StreamId, tuple[int, bytes]] = field(default_factory=dict)
-    operations: Models = field(default_factory=lambda: {table.name: {} for table in OPERATIONS})
+    operations: Models = field(default_factory=_empty_operations)
     models: Models = field(default_factory=_empty_models)
     rebuilt: dict[str, Models] = field(default_factory=dict)
 
@@ -92,6 +101,12 @@ class MemoryDatabase:
                 raise
             self.commits += 1
             self.committed.notify_all()
+
+    @contextmanager
+    def operate(self) -> Iterator[LaneTables]:
+        """One transaction on the lanes."""
+        with self.write() as tables:
+            yield tables.lanes
 
     @contextmanager
     def read(self) -> Iterator["MemoryTables"]:
@@ -146,6 +161,18 @@ class MemoryTables:
         self._data = data
         self._undo = undo
         self._models = models
+
+    @property
+    def lanes(self) -> LaneTables:
+        return MemoryLanes(self)
+
+    def remove_outbox(self, position: int) -> None:
+        """Take a row out of the outbox."""
+        _remove(self._data.outbox, position, self._undo)
+
+    def remove(self, table: Table, keys: Row) -> None:
+        """Take a row out of a table that is no read model."""
+        _remove(self._rows(table), keys, self._undo)
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         raise NotImplementedError("a participant needs a store with a database; use sqlite:///")
@@ -259,7 +286,7 @@ class MemoryTables:
 
     def put_subscription(self, name: str, after: int) -> None:
         if not self.get(SUBSCRIPTIONS, name):
-            self.put(SUBSCRIPTIONS, (name, after))
+            self.put(SUBSCRIPTIONS, (name, after, -1))
 
     def subscriptions(self) -> Sequence[str]:
         return [row[0] for row in self.rows(SUBSCRIPTIONS)]
@@ -278,7 +305,8 @@ class MemoryTables:
 
     def put_lane(self, name: str, room: str, position: int, attempts: int, error: str, at: int) -> None:
         position = max(position, self._handed_over(name, room))
-        self.put(LANES, (name, room, position, attempts, error, at))
+        rest = (self.get(LANES, name, room) or (*[""] * 6, *NEW_LANE))[6:]
+        self.put(LANES, (name, room, position, attempts, error, at, *rest))
 
     def lane(self, name: str, room: str) -> tuple[int, int, str] | None:
         row = self.get(LANES, name, room)

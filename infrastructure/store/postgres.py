@@ -19,6 +19,7 @@ from domain.errors import (
     StoreUnavailable,
 )
 from domain.ids import StreamId
+from infrastructure.store.lane_tables import LaneTables
 from infrastructure.store.postgres_connection import (
     Place,
     Readers,
@@ -32,7 +33,7 @@ from infrastructure.store.postgres_connection import (
     translated,
 )
 from infrastructure.store.postgres_schema import MIGRATIONS
-from infrastructure.store.postgres_tables import PlacedEvent, PostgresTables, Recorder
+from infrastructure.store.postgres_tables import PlacedEvent, PostgresStatements, PostgresTables, Recorder
 from infrastructure.store.tables import Head, TransactionLost
 
 HEADS_MAX: Final = 1_000
@@ -48,6 +49,11 @@ _LOOK: Final = b"""
     SELECT (SELECT version FROM streams WHERE key = 0), (SELECT max(key) FROM streams)
 """
 """A reader sees what was committed before its first statement, and nothing that came later."""
+_OPERATE: Final = b"""
+    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+    SET LOCAL synchronous_commit TO off
+"""
+"""Lanes are marked beside the writers, row by row, and no mark is worth a wait for the disk."""
 _GIVEN_UP: Final = ("40001", "40P01")
 """Serialization failure and deadlock; under our lock only a host's own tables bring them about."""
 
@@ -168,6 +174,21 @@ class PostgresDatabase:
         if is_lost(connection, error) or first.sqlstate in _GIVEN_UP:
             return TransactionLost(f"{self._place.shown}: {reason_of(first)}; nothing was stored; try again")
         return first
+
+    @contextmanager
+    def operate(self) -> Iterator[LaneTables]:
+        """One transaction on the lanes, beside the writers'."""
+        with translated(self._place):
+            self._refuse_if_closed()
+            with self._readers.connection() as connection:
+                try:
+                    connection.execute(_OPERATE, prepare=False)
+                    yield LaneTables(PostgresStatements(connection))
+                    connection.execute("COMMIT", prepare=False)
+                except psycopg.Error as error:
+                    if is_lost(connection, error) or error.sqlstate in _GIVEN_UP:
+                        raise TransactionLost(f"{self._place.shown}: {reason_of(error)}") from error
+                    raise
 
     # Reading.
 

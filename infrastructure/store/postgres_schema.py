@@ -72,17 +72,28 @@ CREATE TABLE commands (
     expires_at BIGINT NOT NULL
 );
 CREATE INDEX commands_by_expiry ON commands (expires_at);
+CREATE INDEX outbox_by_room ON outbox (room, position);
 CREATE TABLE subscriptions (
     name TEXT COLLATE "C" PRIMARY KEY,
-    after BIGINT NOT NULL
+    after BIGINT NOT NULL,                              -- it wants what stands behind this position
+    seen BIGINT NOT NULL -- its lanes know all up to here, -1 without a worker
 );
 CREATE TABLE lanes (
-    name TEXT COLLATE "C" NOT NULL,                     -- the subscription
+    name TEXT COLLATE "C" NOT NULL,                                  -- the subscription
     room TEXT COLLATE "C" NOT NULL,
-    position BIGINT NOT NULL,                           -- everything of the room up to here was handed over
-    attempts BIGINT NOT NULL,                           -- at the next row, so far in vain
+    position BIGINT NOT NULL,                              -- everything of the room up to here is finished
+    attempts BIGINT NOT NULL,                              -- at the next row, so far in vain
     error TEXT COLLATE "C" NOT NULL,
     at BIGINT NOT NULL,
+    target BIGINT NOT NULL DEFAULT 0,                      -- the last row that is known of the room
+    due_at BIGINT NOT NULL DEFAULT 0,                      -- when a worker may claim it
+    refusals BIGINT NOT NULL DEFAULT 0,
+    resumes_at BIGINT NOT NULL DEFAULT 0,                  -- of a lane that was woken: when it was due
+    owner TEXT COLLATE "C" NOT NULL DEFAULT '',                      -- the worker that has the lease
+    token BIGINT NOT NULL DEFAULT 0,                       -- of the last lease that was given
+    until BIGINT NOT NULL DEFAULT 0,                       -- when the lease ends
+    gap BIGINT NOT NULL DEFAULT 0,                         -- rows parked or skipped since the last delivery
+    asked BIGINT NOT NULL DEFAULT 0,                       -- rows that are wanted again
     PRIMARY KEY (name, room)
 ) WITH (fillfactor = 70);
 CREATE TABLE tokens (
@@ -94,6 +105,28 @@ CREATE TABLE tokens (
     created_at BIGINT NOT NULL,
     revoked_at BIGINT NOT NULL                          -- 0 while it is good
 );
+CREATE TABLE secrets (
+    subscription TEXT COLLATE "C" PRIMARY KEY,          -- its name
+    secrets TEXT COLLATE "C" NOT NULL                   -- a JSON list of [secret, valid until], newest first
+);
+CREATE INDEX lanes_due ON lanes (name, due_at) WHERE target > position OR asked > 0;
+CREATE TABLE asides (                                   -- rows that left their lane's order
+    name TEXT COLLATE "C" NOT NULL,
+    position BIGINT NOT NULL,
+    room TEXT COLLATE "C" NOT NULL,
+    state TEXT COLLATE "C" NOT NULL,  -- parked, skipping, skipped, asked or delivered
+    attempts BIGINT NOT NULL,
+    error TEXT COLLATE "C" NOT NULL,
+    at BIGINT NOT NULL,
+    redelivery BIGINT NOT NULL,                            -- how often it was asked for again
+    PRIMARY KEY (name, position)
+);
+CREATE INDEX asides_open ON asides (name, room, position) WHERE state IN ('asked', 'skipping');
+CREATE TABLE trims (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    position BIGINT NOT NULL                               -- up to here nothing is kept
+);
+INSERT INTO trims VALUES ('outbox', 0);
 """
 
 READ_MODELS: Final = """
@@ -184,6 +217,8 @@ TEXT_COLUMNS: Final = frozenset(
         "scopes",
         "rooms",
         "note",
+        "subscription",
+        "secrets",
         "room",
         "session",
         "state",
@@ -197,6 +232,7 @@ TEXT_COLUMNS: Final = frozenset(
         "kind",
         "name",
         "error",
+        "owner",
     )
 )
 """The columns of rows that are text; the others are numbers."""

@@ -15,11 +15,13 @@ from psycopg.rows import DictRow, TupleRow, tuple_row
 from application.ports import Listed
 from domain.errors import StoreBusy, VersionConflict
 from domain.ids import Position, RoomId, SessionId, StreamId, TransactionId, session_stream
+from infrastructure.store.lane_tables import LaneTables
 from infrastructure.store.postgres_connection import Place, connect
 from infrastructure.store.postgres_schema import TEXT_COLUMNS
 from infrastructure.store.records import Record
 from infrastructure.store.tables import (
     AGGREGATES,
+    ASIDES,
     CLOCKS,
     COMMANDS,
     INTERACTIONS,
@@ -27,9 +29,11 @@ from infrastructure.store.tables import (
     MESSAGES,
     PARTS,
     READ_MODELS,
+    SECRETS,
     SESSIONS,
     SUBSCRIPTIONS,
     TOKENS,
+    TRIMS,
     TURNS,
     Answered,
     Head,
@@ -45,7 +49,7 @@ FORGET_ROWS_MAX: Final = 100
 """Expired commands forgotten with each one that is remembered."""
 PAGE_ROWS: Final = 500
 """Rows of a long answer that are fetched at a time."""
-GATHERED: Final = (*READ_MODELS, SUBSCRIPTIONS, LANES, TOKENS)
+GATHERED: Final = (*READ_MODELS, SUBSCRIPTIONS, LANES, ASIDES, TRIMS, TOKENS, SECRETS)
 """Tables whose changed rows are gathered, and written with one statement."""
 _SHADOW: Final = "rebuilt_"
 """How the names of read models begin that stand beside the live ones."""
@@ -224,6 +228,44 @@ def _storable(text: str) -> str:
     return text.replace("\0", "\\u0000").encode("utf-8", "backslashreplace").decode()
 
 
+@cache
+def _in_postgres(statement: str) -> bytes:
+    return statement.replace("?", "%s").encode()
+
+
+class PostgresStatements:
+    """Runs the statements of the lanes in one transaction."""
+
+    def __init__(self, connection: Connection[DictRow]) -> None:
+        self._db = connection
+
+    def _cursor(self) -> Cursor[TupleRow]:
+        return self._db.cursor(row_factory=tuple_row)
+
+    def all(self, statement: str, *parameters: object) -> list[Row]:
+        cursor = self._cursor().execute(_in_postgres(statement), _values(parameters))
+        return cursor.fetchall() if cursor.description else []
+
+    def each(self, statement: str, parameters: Iterable[Sequence[object]]) -> list[list[Row]]:
+        """Sends them all, then takes the answers."""
+        rows = list(map(_values, parameters))
+        if not rows:
+            return []
+        cursor = self._cursor()
+        gives = statement.startswith("SELECT") or " RETURNING " in statement
+        cursor.executemany(_in_postgres(statement), rows, returning=gives)
+        if not gives:
+            return [[] for _ in rows]
+        found = [cursor.fetchall()]
+        while cursor.nextset():
+            found.append(cursor.fetchall())
+        return found
+
+
+def _values(parameters: Sequence[object]) -> tuple[object, ...]:
+    return tuple(_storable(one) if isinstance(one, str) else one for one in parameters)
+
+
 class PostgresTables:
     """One transaction on the schema. Statements stand where they are used.
 
@@ -265,6 +307,11 @@ class PostgresTables:
         self._commands: dict[str, Row] = {}
         self._rows = _no_rows()
         self._clocks: dict[int, Row] = {}
+
+    @property
+    def lanes(self) -> LaneTables:
+        self.flush()
+        return LaneTables(PostgresStatements(self._db))
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         """Run a host's own statement in the transaction, with %s for its parameters; it reads nothing."""
@@ -520,7 +567,7 @@ class PostgresTables:
     # Deliveries.
 
     def put_subscription(self, name: str, after: int) -> None:
-        self._do("INSERT INTO subscriptions VALUES (%s, %s) ON CONFLICT DO NOTHING", name, after)
+        self._do("INSERT INTO subscriptions VALUES (%s, %s, -1) ON CONFLICT DO NOTHING", name, after)
 
     def subscriptions(self) -> Sequence[str]:
         return [row[0] for row in self._all("SELECT name FROM subscriptions ORDER BY name")]
@@ -574,7 +621,7 @@ class PostgresTables:
         if table is COMMANDS:
             self._commands[row[0]] = row
             return
-        if table is LANES:
+        if table in (LANES, ASIDES):
             row = tuple(_storable(one) if isinstance(one, str) else one for one in row)
         self._rows[table][row[: table.keys]] = row
         if table is SESSIONS:

@@ -62,17 +62,28 @@ CREATE TABLE commands (
     expires_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX commands_by_expiry ON commands (expires_at);
+CREATE INDEX outbox_by_room ON outbox (room, position);
 CREATE TABLE subscriptions (
     name TEXT PRIMARY KEY,
-    after INTEGER NOT NULL
+    after INTEGER NOT NULL,                                 -- it wants what stands behind this position
+    seen INTEGER NOT NULL -- its lanes know all up to here, -1 without a worker
 ) WITHOUT ROWID;
 CREATE TABLE lanes (
-    name TEXT NOT NULL,                                 -- the subscription
+    name TEXT NOT NULL,                                  -- the subscription
     room TEXT NOT NULL,
-    position INTEGER NOT NULL,                          -- everything of the room up to here was handed over
-    attempts INTEGER NOT NULL,                          -- at the next row, so far in vain
+    position INTEGER NOT NULL,                              -- everything of the room up to here is finished
+    attempts INTEGER NOT NULL,                              -- at the next row, so far in vain
     error TEXT NOT NULL,
     at INTEGER NOT NULL,
+    target INTEGER NOT NULL DEFAULT 0,                      -- the last row that is known of the room
+    due_at INTEGER NOT NULL DEFAULT 0,                      -- when a worker may claim it
+    refusals INTEGER NOT NULL DEFAULT 0,
+    resumes_at INTEGER NOT NULL DEFAULT 0,                  -- of a lane that was woken: when it was due
+    owner TEXT NOT NULL DEFAULT '',                      -- the worker that has the lease
+    token INTEGER NOT NULL DEFAULT 0,                       -- of the last lease that was given
+    until INTEGER NOT NULL DEFAULT 0,                       -- when the lease ends
+    gap INTEGER NOT NULL DEFAULT 0,                         -- rows parked or skipped since the last delivery
+    asked INTEGER NOT NULL DEFAULT 0,                       -- rows that are wanted again
     PRIMARY KEY (name, room)
 ) WITHOUT ROWID;
 CREATE TABLE tokens (
@@ -84,6 +95,28 @@ CREATE TABLE tokens (
     created_at INTEGER NOT NULL,
     revoked_at INTEGER NOT NULL                         -- 0 while it is good
 ) WITHOUT ROWID;
+CREATE TABLE secrets (
+    subscription TEXT PRIMARY KEY,                      -- its name
+    secrets TEXT NOT NULL                               -- a JSON list of [secret, valid until], newest first
+) WITHOUT ROWID;
+CREATE INDEX lanes_due ON lanes (name, due_at) WHERE target > position OR asked > 0;
+CREATE TABLE asides (                                   -- rows that left their lane's order
+    name TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    room TEXT NOT NULL,
+    state TEXT NOT NULL,                                 -- parked, skipping, skipped, asked or delivered
+    attempts INTEGER NOT NULL,
+    error TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    redelivery INTEGER NOT NULL,                            -- how often it was asked for again
+    PRIMARY KEY (name, position)
+) WITHOUT ROWID;
+CREATE INDEX asides_open ON asides (name, room, position) WHERE state IN ('asked', 'skipping');
+CREATE TABLE trims (
+    name TEXT PRIMARY KEY,
+    position INTEGER NOT NULL                               -- up to here nothing is kept
+) WITHOUT ROWID;
+INSERT INTO trims VALUES ('outbox', 0);
 """
 
 READ_MODELS: Final = """

@@ -7,12 +7,15 @@ adapter is statements and nothing else. What the columns mean is known in `rows`
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from application.ports import Listed, Watch
 from domain.errors import StoreUnavailable
 from domain.ids import Position, StreamId, TransactionId
 from infrastructure.store.records import Record
+
+if TYPE_CHECKING:
+    from infrastructure.store.lane_tables import LaneTables
 
 Row = tuple[Any, ...]
 
@@ -21,7 +24,7 @@ Row = tuple[Any, ...]
 class Table:
     """A table that is read and written by whole rows; the first `keys` of its columns are its primary key.
 
-    There is one value for each, so that rows are found by it without a look at its columns.
+    There is one of each, so they are told apart by identity: statements and rows are often looked up by it.
     """
 
     name: str
@@ -68,12 +71,37 @@ INTERACTIONS: Final = Table(
 )
 AGGREGATES: Final = Table("aggregates", ("key", "kind", "name", "version", "state"), 1)
 
-SUBSCRIPTIONS: Final = Table("subscriptions", ("name", "after"), 1)
-LANES: Final = Table("lanes", ("name", "room", "position", "attempts", "error", "at"), 2)
+SUBSCRIPTIONS: Final = Table("subscriptions", ("name", "after", "seen"), 1)
+LANES: Final = Table(
+    "lanes",
+    (
+        "name",
+        "room",
+        "position",
+        "attempts",
+        "error",
+        "at",
+        "target",
+        "due_at",
+        "refusals",
+        "resumes_at",
+        "owner",
+        "token",
+        "until",
+        "gap",
+        "asked",
+    ),
+    2,
+)
+ASIDES: Final = Table(
+    "asides", ("name", "position", "room", "state", "attempts", "error", "at", "redelivery"), 2
+)
+TRIMS: Final = Table("trims", ("name", "position"), 1)
 COMMANDS: Final = Table("commands", ("key", "stream", "digest", "answer", "position", "expires_at"), 1)
 TOKENS: Final = Table("tokens", ("id", "digest", "scopes", "rooms", "note", "created_at", "revoked_at"), 1)
+SECRETS: Final = Table("secrets", ("subscription", "secrets"), 1)
 
-OPERATIONS: Final = (SUBSCRIPTIONS, LANES, COMMANDS, TOKENS)
+OPERATIONS: Final = (SUBSCRIPTIONS, LANES, ASIDES, TRIMS, COMMANDS, TOKENS, SECRETS)
 """What is kept beside the log and cannot be made from it; the outbox can."""
 READ_MODELS: Final = (SESSIONS, SESSION_CONTENTS, TURNS, MESSAGES, PARTS, INTERACTIONS, AGGREGATES)
 
@@ -163,6 +191,10 @@ class Answered:
 
 class Tables(Protocol):
     """One transaction. Reads see its own writes."""
+
+    @property
+    def lanes(self) -> "LaneTables":
+        """Who delivers what, in the same transaction."""
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         """Run a host's own statement in the transaction; it reads nothing."""
@@ -332,6 +364,12 @@ class Database(Protocol):
         """One writing transaction, the only one at a time; stored when it ends well, else nothing is.
 
         Raises TransactionLost when the connection to the database went away on the way.
+        """
+
+    def operate(self) -> "AbstractContextManager[LaneTables]":
+        """One transaction on the lanes alone, which waits for no disk.
+
+        It is whole or not there, but when the machine crashes the newest ones may be lost.
         """
 
     def read(self) -> AbstractContextManager[Tables]:

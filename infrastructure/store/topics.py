@@ -1,8 +1,9 @@
 """The closed registry of stored events: every topic and shape version this release can read."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from domain import subscription
 from domain.aggregate import Kind
 from domain.backoff import BACKOFF, Cleared, Delayed, Parked, Paused, Refused
 from domain.backoff import Resumed as LaneResumed
@@ -108,11 +109,14 @@ KINDS: Final[tuple[type[Event], ...]] = (
     Untracked,
     SessionHidden,
     SessionUnhidden,
+    *get_args(subscription.SubscriptionEvent),
 )
 
 TOPICS: Final[Mapping[str, type[Event]]] = {kind.TOPIC: kind for kind in KINDS}
 
-AGGREGATE_KINDS: Final[Mapping[str, Kind[Any]]] = {kind.name: kind for kind in (BACKOFF, BREAKER, ROOM)}
+AGGREGATE_KINDS: Final[Mapping[str, Kind[Any]]] = {
+    kind.name: kind for kind in (BACKOFF, BREAKER, ROOM, subscription.SUBSCRIPTION)
+}
 """The aggregates beside the sessions, by the name that their topics begin with."""
 
 Facts = dict[str, Any]

@@ -6,10 +6,9 @@ nobody else wrote; else it is folded from the last snapshot and the events behin
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from application.ports import Change, Clock, Committed, Decide, Decision, Participant
 from domain import jsontext
@@ -51,8 +50,7 @@ SNAPSHOT_EVERY: Final = 500
 """Events of a stream between two snapshots."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One event that is to be stored: of a session in a room, or of what a key names."""
 
     stream: StreamId
@@ -185,6 +183,8 @@ class Writer:
             committed = self._write_session_rows(view, work, transaction, records, positions)
         for change in changes:
             _write_aggregate(view, change)
+        if decision.operate:
+            decision.operate(tables.lanes)
         answer: Mapping[str, Any] = {**decision.answer, "transactionId": transaction}
         if decision.key:
             now = entries[0].recorded_at

@@ -5,6 +5,8 @@ import tempfile
 from pathlib import Path
 
 from tests.benchmarks import (
+    deliveries,
+    destinations,
     folder,
     following,
     long_session,
@@ -24,9 +26,11 @@ BENCHMARKS = {
     "long_session": long_session.run,
     "transcripts": transcripts.run,
     "folder": folder.run,
+    "destinations": destinations.run,
     "startup": startup.run,
     "service": service.run,
     "streams": streams.run,
+    "deliveries": deliveries.run,
 }
 
 

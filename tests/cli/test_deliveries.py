@@ -12,7 +12,7 @@ import pytest
 
 from domain.delta import CommitDelta
 from infrastructure import crashpoints
-from infrastructure.cli.delta_lines import LINE_START
+from infrastructure.delta_lines import LINE_START
 from tests.cli.conftest import Cli
 
 

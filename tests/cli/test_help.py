@@ -24,6 +24,8 @@ VERBS = [
     "rooms",
     "pull",
     "waits",
+    "subscriptions",
+    "deliveries",
     "settle",
     "delete",
     "restore",

@@ -12,6 +12,7 @@ from domain.event import Event, Reported
 from domain.ids import RequestId, RoomId, SessionId, StreamId, TransactionId, TurnId
 from domain.interaction import InteractionMoved, InteractionSuperseded
 from domain.session import Relating
+from domain.subscription import Chosen
 from domain.tracked_room import PulledFrom
 from domain.work import Source
 from infrastructure.store.records import GENESIS, Envelope, seal
@@ -22,6 +23,7 @@ SHARED: dict[str, type[Event]] = {
     "reported": Reported,
     "relating": Relating,
     "asked": InteractionMoved,
+    "chosen": Chosen,
     "pulled from": PulledFrom,
 }
 """The facts that several topics have: the name of their section, and the class they are inherited from."""

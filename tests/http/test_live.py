@@ -11,7 +11,7 @@ from starlette.types import Message
 
 from application.ports import Extent
 from domain.delta import CommittedDelta
-from domain.errors import Overloaded, StoreUnavailable
+from domain.errors import Overloaded, StoreUnavailable, Trimmed
 from domain.ids import Position, RoomId
 from infrastructure.asynchronous import AsyncLedger
 from infrastructure.http import live
@@ -111,7 +111,7 @@ async def test_a_reader_of_a_room_sees_this_room_alone_and_learns_how_far_it_is(
 
 
 @dataclass
-class Trimmed:
+class Shortened:
     """A store of which the beginning is no longer kept."""
 
     ledger: AsyncLedger
@@ -121,7 +121,9 @@ class Trimmed:
         return Extent(Position(self.kept_behind), (await self.ledger.extent()).end)
 
     async def deltas_page(self, after: int, limit: int) -> Sequence[CommittedDelta]:
-        return await self.ledger.deltas_page(max(after, self.kept_behind), limit)
+        if after < self.kept_behind:
+            raise Trimmed(after, self.kept_behind)
+        return await self.ledger.deltas_page(after, limit)
 
     def follow(self, after: int) -> AsyncIterator[CommittedDelta]:
         return self.ledger.follow(after)
@@ -132,7 +134,7 @@ async def test_a_position_that_is_no_longer_kept_is_told_and_the_rest_follows() 
         for number in range(5):
             await commit(ledger, number)
         where = await positions(ledger)
-        streams = Live(Trimmed(ledger, where[1]))
+        streams = Live(Shortened(ledger, where[1]))
         async with aclosing(await streams.stream(where[0], everywhere)) as stream:
             found = await take(stream, 4)
         await streams.close()

@@ -15,14 +15,25 @@ from infrastructure.store.codec import pack
 from infrastructure.store.sqlite_schema import APPLICATION_ID
 from infrastructure.store.tables import READ_MODELS
 from infrastructure.store.topics import AGGREGATE_KINDS, KINDS
-from tests.data.stores.make import CHILD, GONE, HOST, IMPORTED, MIRRORED, PULLED_ROOM, ROOM, ROOT, STORE_ID
+from tests.data.stores.make import (
+    CHILD,
+    GONE,
+    HOST,
+    IMPORTED,
+    MIRRORED,
+    PULLED_ROOM,
+    ROOM,
+    ROOT,
+    STORE_ID,
+    SUBSCRIBER,
+)
 from tests.store.place import Place, in_file, log_of
 from tests.store.test_topics import DATA, GOLDEN
 
 RELEASES = ("0.1.0",)
-EVENTS = 93
+EVENTS = 102
 SESSIONS = (ROOT, CHILD, GONE, IMPORTED, MIRRORED)
-AGGREGATES = {"room": PULLED_ROOM, "backoff": PULLED_ROOM, "breaker": HOST}
+AGGREGATES = {"room": PULLED_ROOM, "backoff": PULLED_ROOM, "breaker": HOST, "subscription": SUBSCRIBER}
 """By kind, the aggregate of each that the file holds."""
 
 
@@ -45,7 +56,7 @@ def test_a_kept_file_is_a_store_of_ours() -> None:
 def test_it_verifies(kept: Place) -> None:
     found = kept.ledger().verify()
     assert found.problems == ()
-    assert (found.streams, found.events, found.outbox) == (8, EVENTS, 32)
+    assert (found.streams, found.events, found.outbox) == (9, EVENTS, 32)
 
 
 def beside_the_sessions(kept: Place) -> list[StoredEvent]:

@@ -181,6 +181,42 @@ GOLDEN = {
         1,
         "occurred_at=0 turn_id request_id root_session='' root_turn=''",
     ),
+    "subscription.added": (
+        1,
+        "name kind target='' rooms=() entity_kinds=() from_position secret_ref='' on_parked='go_on'",
+    ),
+    "subscription.paused": (
+        1,
+        "reason=''",
+    ),
+    "subscription.resumed": (
+        1,
+        "reason=''",
+    ),
+    "subscription.disabled": (
+        1,
+        "reason=''",
+    ),
+    "subscription.secret_rotated": (
+        1,
+        "secret_ref previous_until=0",
+    ),
+    "subscription.row_parked": (
+        1,
+        "room transaction attempts reason=''",
+    ),
+    "subscription.skipped": (
+        1,
+        "transactions=() room='' since=0 states=() count",
+    ),
+    "subscription.redelivery_requested": (
+        1,
+        "transactions=() room='' since=0 states=() count",
+    ),
+    "subscription.removed": (
+        1,
+        "",
+    ),
     "backoff.delayed": (
         1,
         "lane kind status=0 step_s retry_after_s=0.0 jitter_s=0.0 until",

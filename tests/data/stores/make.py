@@ -19,12 +19,13 @@ from application.message_pages import Page
 from application.mirroring import mirror, note_absence
 from application.ports import Decision, Loader
 from application.remote import BadRow, MessagesPage, RemoteMessage, RemoteSession
-from domain import backoff, breaker, tracked_room
+from domain import backoff, breaker, subscription, tracked_room
 from domain.backoff import BACKOFF, LIST_LANE, Trouble, messages_lane
 from domain.backoff_policy import SERVICE_POLICY
 from domain.breaker import BREAKER, SERVICE_BREAKER
-from domain.ids import RemoteCursor, RoomId, SessionId
+from domain.ids import RemoteCursor, RoomId, SessionId, TransactionId
 from domain.session import Imported, RecordKept
+from domain.subscription import SUBSCRIPTION
 from domain.tracked_room import ROOM as PULLED
 from domain.work import Source, Work
 from infrastructure.store.sqlite import SQLiteDatabase
@@ -39,6 +40,7 @@ IMPORTED = "imported"
 MIRRORED = "mirrored"
 PULLED_ROOM = RoomId("harbour")
 HOST = "far.example:443"
+SUBSCRIBER = "crm"
 MINUTE_MS = 60_000
 
 
@@ -216,6 +218,27 @@ def tell_pulled(teller: Teller) -> None:
     tell(PULLED, PULLED_ROOM, tracked_room.untrack)
 
 
+def tell_subscribed(teller: Teller) -> None:
+    """A destination that comes, rests, refuses, is gone, comes back, and is taken away."""
+    added = subscription.Added(name=SUBSCRIBER, kind="webhook", target="https://crm.example", from_position=0)
+    chosen = {"room": ROOM, "states": ("parked",), "count": 1}
+
+    def tell(rule: Any, *given: Any) -> None:
+        teller.place.clock.now += MINUTE_MS
+        now = teller.place.clock.now
+        change(teller.ledger.store, SUBSCRIPTION, SUBSCRIBER, lambda state: rule(state, *given), now, "mira")
+
+    tell(subscription.add, added)
+    tell(subscription.pause, "upkeep")
+    tell(subscription.resume)
+    tell(subscription.rotate, "s-2", teller.place.clock.now)
+    tell(subscription.park, RoomId(ROOM), TransactionId("t"), 3, "400")
+    tell(subscription.request_redelivery, subscription.RedeliveryRequested(**chosen))  # type: ignore[arg-type]
+    tell(subscription.skip, subscription.Skipped(**chosen))  # type: ignore[arg-type]
+    tell(subscription.disable, "410")
+    tell(subscription.remove)
+
+
 def tell_mirrored(teller: Teller) -> None:
     """A session that lives on that host: it is read, begins anew, vanishes and reappears."""
 
@@ -246,7 +269,7 @@ def make(path: Path) -> None:
         ledger = place.ledger()
     teller = Teller(place, ledger)
     ledger.subscribe(lambda _: None, "listener", after=0)
-    for tell in (tell_root, tell_gone, tell_imported, tell_pulled, tell_mirrored):
+    for tell in (tell_root, tell_gone, tell_imported, tell_pulled, tell_mirrored, tell_subscribed):
         tell(teller)
     assert ledger.verify().ok
     place.close()

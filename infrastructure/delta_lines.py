@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from domain.delta import CommittedDelta
 from domain.errors import StoreBusy
-from infrastructure.cli.text import json_line
+from infrastructure.json_lines import json_line
 
 LINE_START: Final = b'{"transactionId":'
 BLOCK_BYTES: Final = 2**16
@@ -54,16 +54,30 @@ class DeltaFile:
         os.close(self._file)
 
     def __call__(self, committed: CommittedDelta) -> None:
+        self.append(json_line(line_of(committed)))
+
+    def append(self, lines: bytes) -> None:
+        """Write whole lines and wait until the disk has them: all, or none when it raises OSError."""
         end = os.fstat(self._file).st_size
-        line = memoryview(json_line(line_of(committed)))
+        left = memoryview(lines)
         try:
-            while line:
-                line = line[os.write(self._file, line) :]
+            while left:
+                left = left[os.write(self._file, left) :]
             os.fsync(self._file)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(self._file, end)
             raise
+        if not end:
+            self._keep_name()
+
+    def _keep_name(self) -> None:
+        """Let the folder know the file for good, as it may be new."""
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def _mend(self) -> None:
         """Let the file end with a whole line."""

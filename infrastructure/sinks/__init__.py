@@ -1,0 +1,1 @@
+"""The destinations outside this process: webhooks, JetStream, files."""

@@ -1,0 +1,1 @@
+"""What destinations do with deltas."""
