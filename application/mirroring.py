@@ -270,7 +270,7 @@ def _take_message(draft: Draft, row: RemoteMessage) -> TurnId:
     outcome = report_message(draft, update, sequence=row.sequence, pulled=True)
     if outcome.reason == "turn_conflict":
         detail = f"turnId: another turn than before, which was {_known_turn(draft, row)!r}"
-        raise Rejected("turn_conflict", "message", row.message_id, detail)
+        raise Rejected("conflict", "message", row.message_id, detail)
     return turn
 
 

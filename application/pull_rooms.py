@@ -53,8 +53,8 @@ class RoomPulls:
     readings: dict[SessionId, Reading] = field(default_factory=dict)
     at_work: set[str] = field(default_factory=set)
     """The lanes with a call that has not ended."""
-    next_due: int = 0
-    """When anything of it may be due, at the earliest."""
+    alarm_at: int = NEVER
+    """When the schedule looks at it next if nothing happens."""
 
     @property
     def room(self) -> RoomId:

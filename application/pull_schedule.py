@@ -6,27 +6,20 @@ and against a clock that only a test moves.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, assert_never
+from heapq import heappop, heappush
+from typing import assert_never
 
 from application.pull_calls import SERVICE_PACE, Call, Listed, Pace, Plan, Step
+from application.pull_outcomes import NO_STEPS, Outcomes, taken_back
 from application.pull_rooms import NEVER, SECOND_MS, WINDOW_MS, HostPulls, Reading, RoomPulls, first_turn
-from domain.backoff import BACKOFF, LIST_LANE, RoomBackoff, Trouble, fail, host_recovered, session_of, succeed
+from domain.backoff import LIST_LANE, RoomBackoff, Trouble, session_of
 from domain.backoff_policy import CLOCK_SET_BACK_MS, SERVICE_POLICY, BackoffPolicy
-from domain.breaker import (
-    BREAKER,
-    SERVICE_BREAKER,
-    BreakerPolicy,
-    HostBreaker,
-    Suspicion,
-    is_of_the_host,
-    open_breaker,
-    probe_answered,
-    probe_failed,
-)
+from domain.breaker import SERVICE_BREAKER, BreakerPolicy, HostBreaker, Suspicion
 from domain.ids import RoomId, SessionId
 from domain.tracked_room import TrackedRoom
 
-NO_STEPS: Final[Sequence[Step]] = ()
+_Ready = tuple[bool, int, RoomId, str]
+"""A due lane: whether it reads messages, since when it is due, room, lane. They take turns in this order."""
 
 
 class PullSchedule:
@@ -41,12 +34,14 @@ class PullSchedule:
     ) -> None:
         """`waits` None: failures cost nothing. `breakers` None: hosts have none. `seed` feeds the jitter."""
         self._pace = pace
-        self._waits = waits
-        self._breakers = breakers
-        self._seed = seed
+        self._outcomes = Outcomes(waits, breakers, seed)
         self._rooms: dict[RoomId, RoomPulls] = {}
         self._hosts: dict[str, HostPulls] = {}
         self._planned_at = 0
+        self._touched: set[RoomId] = set()
+        """Rooms to look at with the next plan, because something was told or left undone."""
+        self._alarms: list[tuple[int, RoomId]] = []
+        """A heap of instants at which to look at a room; one that is no longer right does no harm."""
 
     # What the store says.
 
@@ -69,6 +64,8 @@ class PullSchedule:
         if not tracked.is_tracked:
             self._rooms.pop(tracked.room, None)
             return
+        if pulls and pulls.tracked == tracked:
+            return
         if pulls is None:
             first = first_turn(tracked.room, self._pace, now)
             pulls = RoomPulls(tracked, tracked.host, RoomBackoff(tracked.room), first)
@@ -78,38 +75,35 @@ class PullSchedule:
         pulls.tracked, pulls.host = tracked, tracked.host
         for session in tracked.hidden:
             pulls.readings.pop(SessionId(session), None)
-        pulls.next_due = 0
+        self._touched.add(tracked.room)
 
     def know_backoff(self, backoff: RoomBackoff) -> None:
         """A room's waits as they stand."""
         pulls = self._rooms.get(backoff.room)
-        if pulls and pulls.backoff.version <= backoff.version:
-            pulls.backoff, pulls.next_due = backoff, 0
+        if pulls and pulls.backoff.version < backoff.version:
+            pulls.backoff = backoff
+            self._touched.add(backoff.room)
 
     def know_breaker(self, breaker: HostBreaker) -> Sequence[Step]:
         """A host's breaker as it stands; once closed, what its outage cost is to be taken back."""
         host = self._host(breaker.host)
         if breaker.version < host.breaker.version:
             return NO_STEPS
-        host.breaker = breaker
         rooms = self._rooms_of(breaker.host)
-        for pulls in rooms:
-            pulls.next_due = 0
+        if breaker.version > host.breaker.version:
+            self._touched.update(pulls.room for pulls in rooms)
+        host.breaker = breaker
         if breaker.is_open:
             host.suspicion = Suspicion()
             return NO_STEPS
-        since, closed_at = breaker.since, breaker.closed_at
-        return [
-            Step(BACKOFF, pulls.room, lambda state: host_recovered(state, since, closed_at))
-            for pulls in rooms
-            if host_recovered(pulls.backoff, since, closed_at)
-        ]
+        return taken_back(breaker, [pulls.backoff for pulls in rooms])
 
     def trigger(self, room: RoomId, now: int) -> None:
         """Somebody wants the room now. Wishes for one room are one wish, and no wait is cut short (P1)."""
         if pulls := self._rooms.get(room):
             pulls.is_triggered = LIST_LANE in pulls.at_work
-            pulls.list_due, pulls.next_due = min(pulls.list_due, now), 0
+            pulls.list_due = min(pulls.list_due, now)
+            self._touched.add(room)
 
     # What is due.
 
@@ -120,28 +114,43 @@ class PullSchedule:
         self._planned_at = now
         calls: list[Call] = []
         wake_at = NEVER
-        due: dict[str, list[tuple[bool, int, RoomPulls, str]]] = {}
-        for pulls in self._rooms.values():
-            host = self._host(pulls.host)
-            if host.breaker.is_open:
-                due.setdefault(host.breaker.host, [])
-            elif pulls.next_due <= now:
-                lanes = pulls.due(host.breaker, now)
-                pulls.next_due = min((at for at, _ in lanes), default=NEVER)
-                ready = [(lane != LIST_LANE, at, pulls, lane) for at, lane in lanes if at <= now]
-                due.setdefault(host.breaker.host, []).extend(ready)
-            if pulls.next_due > now:
-                wake_at = min(wake_at, pulls.next_due)
-        for name, ready in due.items():
+        for name, ready in self._ready(now).items():
             host = self._hosts[name]
             may = self._probe(host, now) if host.breaker.is_open else self._chosen(host, ready, now)
             calls += may[0]
             wake_at = min(wake_at, may[1])
+        if self._alarms:
+            wake_at = min(wake_at, self._alarms[0][0])
         return Plan(calls, None if wake_at == NEVER else wake_at)
 
-    def _chosen(
-        self, host: HostPulls, ready: list[tuple[bool, int, RoomPulls, str]], now: int
-    ) -> tuple[list[Call], int]:
+    def _ready(self, now: int) -> dict[str, list[_Ready]]:
+        """By host, the lanes that are due; of all rooms, only those are looked at that may have one."""
+        rooms, self._touched = self._touched, set()
+        while self._alarms and self._alarms[0][0] <= now:
+            room = heappop(self._alarms)[1]
+            rooms.add(room)
+            if pulls := self._rooms.get(room):
+                pulls.alarm_at = NEVER
+        found: dict[str, list[_Ready]] = {
+            name: [] for name, host in self._hosts.items() if host.breaker.is_open
+        }
+        for room in rooms:
+            pulls = self._rooms.get(room)
+            if pulls is None or self._host(pulls.host).breaker.is_open:
+                continue
+            later = NEVER
+            for at, lane in pulls.due(self._host(pulls.host).breaker, now):
+                if at <= now:
+                    found.setdefault(pulls.host, []).append((lane != LIST_LANE, at, room, lane))
+                    self._touched.add(room)
+                else:
+                    later = min(later, at)
+            if later < pulls.alarm_at:
+                pulls.alarm_at = later
+                heappush(self._alarms, (later, room))
+        return found
+
+    def _chosen(self, host: HostPulls, ready: list[_Ready], now: int) -> tuple[list[Call], int]:
         """As many of the lanes that are due as the host's and the rooms' bounds let through."""
         free = self._pace.calls_per_host_max - host.at_work
         again_at = NEVER
@@ -154,13 +163,13 @@ class PullSchedule:
                 again_at = max(host.begun[0] + WINDOW_MS, now + 1) if host.begun else now + 1
         calls: list[Call] = []
         taken: dict[RoomId, int] = {}
-        for is_reading, _, pulls, lane in sorted(ready, key=lambda one: one[:2]):
+        for is_reading, _, room, lane in sorted(ready):
             if len(calls) >= free:
                 break
-            at_work = len(pulls.at_work) + taken.get(pulls.room, 0)
+            at_work = len(self._rooms[room].at_work) + taken.get(room, 0)
             if at_work < self._pace.calls_per_room_max:
-                taken[pulls.room] = taken.get(pulls.room, 0) + 1
-                calls.append(Call(pulls.room, host.breaker.host, lane, pages_max if is_reading else 1))
+                taken[room] = taken.get(room, 0) + 1
+                calls.append(Call(room, host.breaker.host, lane, pages_max if is_reading else 1))
         return calls, again_at
 
     def _recovery_bound(self, host: HostPulls, ready: int, now: int) -> int | None:
@@ -207,7 +216,7 @@ class PullSchedule:
         self._host(call.host).begin(now)
         if pulls := self._rooms.get(call.room):
             pulls.at_work.add(call.lane)
-            pulls.next_due = 0
+            self._touched.add(call.room)
             if call.is_list:
                 half = round(self._pace.tick_s * SECOND_MS / 2)
                 pulls.list_due = first_turn(call.room, self._pace, now + half)
@@ -239,26 +248,8 @@ class PullSchedule:
         """The call brought nothing, or no more; `has_progressed`: it had stored a page before."""
         if pulls := self._ended(call, now):
             self._note_failure(pulls, call, now)
-        if call.is_probe:
-            return self._probe_failed(call, trouble, now)
         host = self._host(call.host)
-        if self._breakers is None or trouble.is_canceled or has_progressed or not is_of_the_host(trouble):
-            if trouble.status or has_progressed:
-                host.suspicion = Suspicion()
-            return self._charge(call, trouble, now, has_progressed=has_progressed)
-        if host.breaker.is_open:
-            return NO_STEPS
-        host.suspicion = host.suspicion.failed(call.room, now)
-        if not host.suspicion.is_enough(self._breakers):
-            return self._charge(call, trouble, now)
-        policy, since, seed = self._breakers, host.suspicion.since, self._seed
-        return [
-            Step(
-                BREAKER,
-                call.host,
-                lambda state: open_breaker(state, since, trouble, policy, now, seed=seed),
-            )
-        ]
+        return self._outcomes.failed(call, host, trouble, now, has_progressed=has_progressed)
 
     def _note_failure(self, pulls: RoomPulls, call: Call, now: int) -> None:
         """A session is tried again with the next list, or a tick later if no list brings it up."""
@@ -274,52 +265,15 @@ class PullSchedule:
         if pulls is None:
             return None
         pulls.at_work.discard(call.lane)
-        pulls.next_due = 0
+        self._touched.add(call.room)
         if call.is_list and pulls.is_triggered:
             pulls.is_triggered, pulls.list_due = False, now
         return pulls
 
     def _answered(self, call: Call, now: int) -> Sequence[Step]:
-        """The remote answered: it is no longer suspected, and the lane has no wait."""
-        self._host(call.host).suspicion = Suspicion()
-        steps = [self._close(call, now)] if call.is_probe and self._breakers else []
         pulls = self._rooms.get(call.room)
-        if pulls and call.lane in pulls.backoff.waits:
-            steps.append(Step(BACKOFF, call.room, lambda state: succeed(state, call.lane)))
-        return steps
-
-    def _close(self, call: Call, now: int) -> Step:
-        policy = self._breakers or SERVICE_BREAKER
-        return Step(BREAKER, call.host, lambda state: probe_answered(state, call.probe, policy, now))
-
-    def _probe_failed(self, call: Call, trouble: Trouble, now: int) -> Sequence[Step]:
-        """A probe's failure charges the breaker and no lane; a refusal is an answer, and the room's own."""
-        policy, seed = self._breakers or SERVICE_BREAKER, self._seed
-        if trouble.is_canceled or trouble.status == 0 or is_of_the_host(trouble):
-            return [
-                Step(
-                    BREAKER,
-                    call.host,
-                    lambda state: probe_failed(state, call.probe, trouble, policy, now, seed=seed),
-                )
-            ]
-        return [self._close(call, now), *self._charge(call, trouble, now)]
-
-    def _charge(
-        self, call: Call, trouble: Trouble, now: int, *, has_progressed: bool = False
-    ) -> Sequence[Step]:
-        policy, seed = self._waits, self._seed
-        if policy is None or trouble.is_canceled:
-            return NO_STEPS
-        return [
-            Step(
-                BACKOFF,
-                call.room,
-                lambda state: fail(
-                    state, call.lane, trouble, policy, now, seed=seed, has_progressed=has_progressed
-                ),
-            )
-        ]
+        backoff = pulls.backoff if pulls else None
+        return self._outcomes.answered(call, self._host(call.host), backoff, now)
 
     # What is remembered.
 
@@ -337,11 +291,13 @@ class PullSchedule:
 
     def _clock_was_set_back(self, now: int) -> None:
         """What was due at an instant of the old clock would be due in an hour, perhaps."""
+        self._alarms.clear()
         for host in self._hosts.values():
             host.begun.clear()
         for pulls in self._rooms.values():
             pulls.list_due = min(pulls.list_due, first_turn(pulls.room, self._pace, now))
-            pulls.next_due = 0
+            pulls.alarm_at = NEVER
+            self._touched.add(pulls.room)
             for reading in pulls.readings.values():
                 reading.wanted_at = now if reading.wanted_at != NEVER else NEVER
                 reading.completed_at = min(reading.completed_at, now)

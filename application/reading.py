@@ -53,6 +53,8 @@ class Reading:
     """Pages that were stored or brought nothing new."""
     progress: int = 0
     """Pages that moved the cursor on."""
+    messages: int = 0
+    """New or changed ones."""
     events: int = 0
     failure: Failure | None = None
     calls: int = 0
@@ -158,9 +160,17 @@ class SessionReader:
             return failure(FailureKind.PROTOCOL, f"the remote shows what cannot be: {error}")
         took = Took(committed.answer["took"])
         if took in (Took.ALL, Took.EPOCH):
-            events = self._reading.events + committed.events
-            self._reading = replace(self._reading, pages=self._reading.pages + 1, events=events)
+            self._note_stored(committed)
         return took
+
+    def _note_stored(self, committed: Committed) -> None:
+        mutations = committed.delta.delta.mutations if committed.delta else ()
+        self._reading = replace(
+            self._reading,
+            pages=self._reading.pages + 1,
+            messages=self._reading.messages + sum(one.entity_kind == "message" for one in mutations),
+            events=self._reading.events + committed.events,
+        )
 
     async def _behind_bad(self, page: Page) -> RemoteCursor | Failure:
         """Where the bad row at the end of a page ends, by trying (SPEC P4).

@@ -26,18 +26,22 @@ class RoomList:
     """Sessions that turned out to be deleted here."""
     bad_rows: Sequence[str] = ()
     """Why rows of the list could not be read."""
+    _anew: set[SessionId] = field(default_factory=set)
+    """Sessions whose epoch is another one than in the list before: their times say nothing (SPEC P8)."""
     _absences: Counter[SessionId] = field(default_factory=Counter)
 
     def take(self, page: AgentsPage, own_ids: AbstractSet[str]) -> None:
         """Take in a list; what lives here is none of a remote's business (SPEC P6)."""
         rows = [row for row in page.rows if isinstance(row, RemoteSession)]
         homes = [row.home or page.home for row in rows]
+        before = {session: shown.epoch for session, shown in self.shown.items()}
         self.shown = {
             SessionId(row.id): replace(row, home=home)
             for row, home in zip(rows, homes, strict=True)
             if home not in own_ids
         }
         self.bad_rows = [row.reason for row in page.rows if isinstance(row, BadRow)]
+        self._anew = {name for name, one in self.shown.items() if before.get(name, one.epoch) != one.epoch}
         self.deleted &= self.shown.keys()
 
     def to_read(self) -> Iterable[Listed]:
@@ -45,7 +49,8 @@ class RoomList:
         for session, shown in self.shown.items():
             if session not in self.deleted:
                 is_live = display_of(shown.status) in ("working", "waiting")
-                yield Listed(session, shown.updated_at_unix_ms, is_live)
+                updated_at = 0 if session in self._anew else shown.updated_at_unix_ms
+                yield Listed(session, updated_at, is_live)
 
     def missing(self) -> Sequence[SessionId]:
         """The sessions that have vanished with this list, which is the last of several that miss them."""

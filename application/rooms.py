@@ -10,10 +10,11 @@ from domain import backoff, breaker, tracked_room
 from domain.aggregate import Kind
 from domain.backoff import BACKOFF, EVERY_LANE, LIST_LANE, RoomBackoff, Wait, messages_lane
 from domain.breaker import BREAKER, HostBreaker
-from domain.errors import NotFound
+from domain.errors import NotFound, Rejected
 from domain.event import Event
 from domain.holding import Hold, holds
-from domain.ids import RoomId, SessionId
+from domain.ids import ID_LENGTH_MAX, RoomId, SessionId
+from domain.reports import is_name
 from domain.tracked_room import ROOM, TrackedRoom
 
 S = TypeVar("S")
@@ -58,14 +59,21 @@ class Rooms:
     def track(
         self, room: str, url: str, *, token_ref: str = "", user_id: str = "", allows_private: bool = False
     ) -> TrackedRoom:
-        """Have a room pulled in from a remote, or from another one than before."""
-        return self._change(
+        """Have a room pulled in from a remote; another one than before begins without waits.
+
+        Raises Rejected for what cannot be a name.
+        """
+        before = self.room(_named(room))
+        tracked = self._change(
             ROOM,
-            room,
+            before.room,
             lambda state: tracked_room.track(
                 state, url, token_ref=token_ref, user_id=user_id, allows_private=allows_private
             ),
         )
+        if tracked.version > before.version:
+            self._change(BACKOFF, tracked.room, backoff.reset)
+        return tracked
 
     def untrack(self, room: str) -> TrackedRoom:
         """Pull a room no more; its lanes end, what was pulled and its cursors stay (SPEC P7)."""
@@ -74,13 +82,22 @@ class Rooms:
         self._change(BACKOFF, room, lambda state: backoff.reset(state, by="untracked"))
         return untracked
 
+    def room(self, room: str) -> TrackedRoom:
+        """A room as it stands, tracked or not."""
+        return self.store.aggregate(ROOM, room).state
+
+    def waits(self, room: str) -> RoomBackoff:
+        """A room's waits and pauses as they stand."""
+        return self.store.aggregate(BACKOFF, room).state
+
     def tracked(self) -> Sequence[TrackedRoom]:
         """The rooms that are pulled in, by name."""
         return [held.state for held in self.store.aggregates(ROOM) if held.state.is_tracked]
 
     def hide(self, room: str, session: str) -> TrackedRoom:
-        """Do not pull a session any more."""
-        return self._change(ROOM, room, lambda state: tracked_room.hide(state, SessionId(session)))
+        """Do not pull a session any more, or not begin with it; raises Rejected for what cannot be a name."""
+        hidden = SessionId(_named(session))
+        return self._change(ROOM, room, lambda state: tracked_room.hide(state, hidden))
 
     def unhide(self, room: str, session: str) -> TrackedRoom:
         """Pull a session again, from where it was left."""
@@ -100,8 +117,7 @@ class Rooms:
 
     def why(self, room: str, session: str = "") -> Sequence[Reason]:
         """What keeps a room from being listed, or a session from being read; nothing: it is next (B9)."""
-        tracked = self.store.aggregate(ROOM, room).state
-        waits = self.store.aggregate(BACKOFF, room).state
+        tracked, waits = self.room(room), self.waits(room)
         host = self.store.aggregate(BREAKER, tracked.host).state if tracked.url else None
         found = holds(tracked, waits, host, self.clock.now_ms(), SessionId(session) if session else None)
         return [Reason(hold, self._event(hold)) for hold in found]
@@ -130,7 +146,7 @@ class Rooms:
         return self._change(BACKOFF, room, lambda state: backoff.resume(state, lane))
 
     def _waiting(self, room: str, lane: str) -> Sequence[str]:
-        waits = self.store.aggregate(BACKOFF, room).state.waits
+        waits = self.waits(room).waits
         return [one for one in waits if lane in (EVERY_LANE, one)]
 
     def _tracked(self, room: str) -> TrackedRoom:
@@ -147,6 +163,14 @@ class Rooms:
 
     def _change(self, kind: Kind[S], key: str, rule: Callable[[S], Sequence[Event]]) -> S:
         return change(self.store, kind, key, rule, self.clock.now_ms(), self.actor).state
+
+
+def _named(name: str) -> str:
+    """A name of a room or session, trimmed."""
+    if not (trimmed := name.strip()) or not is_name(trimmed):
+        detail = f"expected a name of 1 to {ID_LENGTH_MAX} characters that every database can keep"
+        raise Rejected("invalid_id", "room", "", detail)
+    return trimmed
 
 
 def lane_of(name: str) -> str:

@@ -48,7 +48,14 @@ class Reply(View):
     outcomes: tuple[OutcomeView, ...] = ()
     delta: CommittedDelta | None = Field(default=None, exclude=True)
     replayed: bool = Field(default=False, exclude=True)
-    """Whether it was given before, to the command with the same id."""
+    """Whether it was given before, to the command with the same id; the answer itself is the same."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return {**self.__dict__, "replayed": other.replayed} == other.__dict__
+
+    __hash__ = View.__hash__
 
     @property
     def applied(self) -> bool:

@@ -13,6 +13,8 @@ from domain.tracked_room import ROOM, TrackedRoom
 UNTIL_SOMEBODY_ACTS: Final = 0
 """In place of an instant."""
 
+_REFUSED: Final = "its next turn, if that is answered; refused too often, it is parked"
+
 
 @dataclass(frozen=True, slots=True)
 class Hold:
@@ -27,7 +29,7 @@ class Hold:
     lane: str
     """The lane that it holds; blank: every lane."""
     why: str
-    """untracked, hidden, paused, delayed, parked, open, probing or ramp."""
+    """untracked, hidden, paused, delayed, refused, parked, open, probing or ramp."""
     until: int
     """Unix ms; 0: until somebody acts."""
     ends: str
@@ -43,8 +45,8 @@ def holds(
 ) -> tuple[Hold, ...]:
     """All that keeps a room's list call from being made, and a session's messages from being read.
 
-    None: it is called at its next turn. Messages are read after the list call only, so what holds that
-    one holds them.
+    None: it is called at its next turn. So is a refused lane, which is told because it cannot go on like
+    that. Messages are read after the list call only, so what holds that one holds them.
     """
     return (
         *_by_the_room(room, session),
@@ -98,7 +100,11 @@ def _by_pauses(backoff: RoomBackoff, session: SessionId | None) -> Iterator[Hold
 def _by_waits(backoff: RoomBackoff, now: int, session: SessionId | None) -> Iterator[Hold]:
     for lane in _lanes(session):
         wait = backoff.waits.get(lane)
-        if wait is None or has_ended(wait.began, wait.until, now):
+        if wait is None:
+            continue
+        if has_ended(wait.began, wait.until, now):
+            if wait.refusals and not wait.is_parked:
+                yield Hold(BACKOFF.name, backoff.room, wait.version, lane, "refused", wait.until, _REFUSED)
             continue
         why, ends = (
             ("parked", "a try at that time that is answered, or a reset")

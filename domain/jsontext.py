@@ -7,9 +7,10 @@ that arrive apart join when they meet. (SPEC X1, X2)
 
 import hashlib
 import json
+import json.encoder
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from domain.errors import Malformed
 
@@ -21,10 +22,24 @@ NESTING_MAX = 64
 INTEGER_MIN = -(2**63)
 INTEGER_MAX = 2**64 - 1
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_COMPACT: Final = (",", ":")
 _encode_sorted = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+    ensure_ascii=False, allow_nan=False, separators=_COMPACT, sort_keys=True
 ).encode
+
+
+def _encoder() -> Callable[[Json], str]:
+    """As `json.JSONEncoder.encode`, which sets its C encoder up anew for each of our small values."""
+    plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=_COMPACT)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return plain.encode
+    item, key = _COMPACT
+    in_c = make(None, plain.default, json.encoder.encode_basestring, None, key, item, False, False, False)
+    return lambda value: "".join(in_c(value, 0))
+
+
+_encode = _encoder()
 
 
 def to_bytes(value: Json) -> bytes:

@@ -42,9 +42,13 @@ class Told:
     """Something that changed, for whoever watches."""
 
     what: str
-    """read, waits, parked, cleared, down, up, vanished, unreadable, or failed (which costs no wait)."""
+    """read, waits, refused, parked, cleared, down, up, vanished, unreadable; failed: that costs no wait."""
     room: RoomId
     session: SessionId | None = None
+    host: str = ""
+    """Of down and up, which are about all of a host's rooms."""
+    messages: int = 0
+    """New or changed ones."""
     events: int = 0
     until: int = 0
     """Unix ms; 0: nothing waits."""
@@ -267,11 +271,13 @@ class PullLoop:
         reader = SessionReader(self._ledger, self._activity, remote, call.room, shown, home, call.pages_max)
         reading = await reader.read()
         if reading.events:
-            self._tell(Told("read", call.room, session, events=reading.events))
+            self._tell(Told("read", call.room, session, messages=reading.messages, events=reading.events))
         if reading.is_deleted:
             room.deleted.add(session)
             room.known.discard(session)
-        elif reading.pages:
+            await self._give_up(call, "deleted here")
+            return
+        if reading.pages:
             room.known.add(session)
         await self._note(call, reading)
 
@@ -279,7 +285,7 @@ class PullLoop:
         if reading.failure:
             await self._failed(call, reading.failure, has_progressed=reading.progress > 0)
             return
-        has_more = not (reading.complete or reading.is_deleted)
+        has_more = not reading.complete
         self.has_more |= has_more
         await self._settle(self._schedule.read(call, self._clock.now_ms(), has_more=has_more), call)
 
@@ -311,11 +317,12 @@ class PullLoop:
                 if wait is None:
                     self._tell(Told("cleared", call.room, call.session))
                 else:
-                    what = "parked" if wait.is_parked else "waits"
+                    what = "parked" if wait.is_parked else "waits" if wait.until > wait.began else "refused"
                     self._tell(Told(what, call.room, call.session, until=wait.until, reason=reason))
             case HostBreaker():
                 what = "down" if state.is_open else "up"
-                self._tell(Told(what, call.room, until=state.until, reason=reason))
+                until = state.until if state.is_open else 0
+                self._tell(Told(what, call.room, host=state.host, until=until, reason=reason))
             case _:
                 assert_never(state)
 

@@ -1,7 +1,7 @@
-"""A session's events in words, and as JSON."""
+"""Events in words, and as JSON."""
 
 from dataclasses import MISSING, fields
-from typing import Any, Final, assert_never, cast, get_args
+from typing import Any, Final, assert_never, cast
 
 from pydantic.alias_generators import to_camel
 
@@ -46,6 +46,7 @@ from domain.turn import (
     TurnSettled,
     TurnStarted,
 )
+from infrastructure.cli.pull_history import PullHistoryEvent, pull_words
 from infrastructure.cli.subscription_words import subscription_words
 from infrastructure.cli.text import counted, short, shown, when
 
@@ -94,10 +95,13 @@ def _facts(event: Event) -> dict[str, Any]:
 
 def in_words(stored: StoredEvent) -> str:
     """What happened, on one line that a terminal can take."""
-    if isinstance(stored.event, get_args(SubscriptionEvent)):
-        words = subscription_words(cast("SubscriptionEvent", stored.event))
+    event = stored.event
+    if isinstance(event, PullHistoryEvent):
+        words = pull_words(event)
+    elif isinstance(event, SubscriptionEvent):
+        words = subscription_words(event)
     else:
-        words = _words(cast("SessionEvent", stored.event))
+        words = _words(cast("SessionEvent", event))
     return " ".join(filter(None, (words.rstrip(), ERASED if stored.is_erased else "")))
 
 

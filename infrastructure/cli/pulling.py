@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 WORDS: Final = {
     "read": "read",
     "waits": "waits",
+    "refused": "refused",
     "parked": "parked",
     "cleared": "works again",
-    "down": "host down",
-    "up": "host up again",
+    "down": "down",
+    "up": "up again",
     "vanished": "no longer listed",
+    "unreadable": "a row of the list cannot be read",
     "failed": "failed",
 }
 
@@ -33,28 +35,40 @@ class Summary:
     """What a run has come to."""
 
     events: int = 0
+    messages: int = 0
     sessions: set[tuple[str, str]] = field(default_factory=set)
     whats: "Counter[str]" = field(default_factory=Counter)
 
     def tell(self, told: "Told") -> None:
         """Write a line for a change, and count it."""
         self.events += told.events
+        self.messages += told.messages
         self.whats[told.what] += 1
         if told.what == "read" and told.session:
             self.sessions.add((told.room, told.session))
-        where = f"{shown(told.room)} {shown(told.session or '')}".rstrip()
-        more = [counted(told.events, "event")] if told.events else []
-        more += [f"until {when(told.until)}"] if told.until and told.what != "up" else []
-        more += [short(told.reason, 160)] if told.reason else []
-        say(f"{where}: {WORDS[told.what]}{', ' if more else ''}{', '.join(more)}")
+        where = f"host {told.host}" if told.host else f"{told.room} {told.session or ''}".rstrip()
+        say(f"{shown(where)}: {WORDS[told.what]}{_details(told)}")
 
     def close(self) -> None:
         """Say what it came to."""
-        failures = self.whats["failed"] + self.whats["waits"] + self.whats["parked"]
-        note(
-            f"{counted(self.events, 'event')} of {counted(len(self.sessions), 'session')}"
-            f" stored, {counted(failures, 'failure')}"
-        )
+        failures = sum(self.whats[what] for what in ("failed", "waits", "refused", "parked"))
+        stored = [counted(self.messages, "message")] if self.messages else []
+        stored += [counted(self.events, "event")]
+        told = "nothing new"
+        if self.events:
+            told = f"stored {', '.join(stored)} of {counted(len(self.sessions), 'session')}"
+        note(told + (f", {counted(failures, 'failure')}" if failures else ""))
+
+
+def _details(told: "Told") -> str:
+    details = ""
+    if told.messages:
+        details = f" {counted(told.messages, 'message')}"
+    elif told.events:
+        details = f" {counted(told.events, 'event')}"
+    if told.until and told.what != "refused":
+        details += f" until {when(told.until)}"
+    return details + (f": {short(told.reason, 160)}" if told.reason else "")
 
 
 @click.command()
@@ -79,22 +93,39 @@ def pull(room: str, once: bool, everything: bool) -> None:
         if not tracked:
             what = "no room is tracked; `reprise rooms track ROOM --remote URL` begins"
             raise Failure(what, exit_code=EXIT_NOT_FOUND)
-        if once and room:
-            _refuse_waiting(known, room)
+        chosen: list[str] = [room] if room else sorted(tracked)
+        waiting = _tell_waiting(known, chosen)
+    if once and len(waiting) == len(chosen):
+        raise Failure("nobody is asked before the time", exit_code=EXIT_TRY_AGAIN)
+    if not once:
+        note(f"pulling {counted(len(chosen), 'room')}; Ctrl-C ends it")
     summary = Summary()
     failures = _run(room, summary, _drain(room) if once else _serve)
     summary.close()
     if once and failures:
         raise Failure("the remote did not give all of it; what came is stored", exit_code=EXIT_REMOTE)
+    if once:
+        with opened() as ledger:
+            left = waiting or _lanes_left(rooms_of(ledger), chosen)
+        if left:
+            raise Failure(f"not asked before the time: {', '.join(left)}", exit_code=EXIT_TRY_AGAIN)
 
 
-def _refuse_waiting(known: "Rooms", room: str) -> None:
-    for reason in known.why(room):
-        until = f"until {when(reason.hold.until)}" if reason.hold.until else "until somebody acts"
-        raise Failure(
-            f"room {room} is not asked {until} ({reason.hold.why}); `reprise waits why {room}` tells more",
-            exit_code=EXIT_TRY_AGAIN,
-        )
+def _tell_waiting(known: "Rooms", rooms: list[str]) -> list[str]:
+    """Say which rooms are held, and by what; their names."""
+    held = []
+    for room in rooms:
+        for hold in [one.hold for one in known.why(room) if one.hold.why != "refused"][:1]:
+            until = f"until {when(hold.until)}" if hold.until else "until somebody acts"
+            note(f"{shown(room)}: {hold.why} {until}; `reprise waits why {shown(room)}` tells more")
+            held.append(room)
+    return held
+
+
+def _lanes_left(known: "Rooms", rooms: list[str]) -> list[str]:
+    """The sessions that wait after an earlier failure, so that they were not read."""
+    lanes = [lane for lane in known.held_lanes() if lane.room in rooms and lane.wait and not lane.is_paused]
+    return [shown(f"{lane.room} {lane.lane.removeprefix('messages:')}") for lane in lanes]
 
 
 def _drain(room: str) -> "Callable[[PullLoop], Awaitable[None]]":

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from infrastructure.cli.options import db_option, json_option, opened
-from infrastructure.cli.rooms import rooms_of
+from infrastructure.cli.options import db_option, dry_run_option, json_option, opened
+from infrastructure.cli.rooms import changing, rooms_of, tell
 from infrastructure.cli.text import Column, counted, note, say, say_json, short, shown, table, when
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def list_(as_json: bool) -> None:
 def _state(lane: "HeldLane") -> str:
     if lane.is_paused:
         return "paused"
-    return "parked" if lane.wait and lane.wait.is_parked else "waiting"
+    if lane.wait and lane.wait.is_parked:
+        return "parked"
+    return "refused" if lane.wait and lane.wait.until == lane.wait.began else "waiting"
 
 
 def _lane_object(lane: "HeldLane") -> dict[str, Any]:
@@ -129,6 +131,8 @@ def _reason_object(reason: "Reason") -> dict[str, Any]:
 def _say_reason(reason: "Reason") -> None:
     hold, event = reason.hold, reason.event
     until = f"until {when(hold.until)}" if hold.until else "until somebody acts"
+    if hold.why == "refused":
+        until = "tried at its next turn"
     say(f"{hold.why}: {shown(hold.lane) or 'every lane'}, {until}")
     if reason.told:
         say(f"  because {short(reason.told, 200)}")
@@ -143,37 +147,48 @@ def _say_reason(reason: "Reason") -> None:
 @waits.command()
 @click.argument("room")
 @click.argument("lane", default="")
+@dry_run_option
 @db_option
-def reset(room: str, lane: str) -> None:
-    """End the waits of ROOM, or of one LANE: it is tried at its next turn."""
+def reset(room: str, lane: str, dry_run: bool) -> None:
+    """End the waits of ROOM, or of one LANE: it is tried at its next turn.
+
+    Without LANE the wait of the room's host ends too. Pauses stay.
+    """
     from application.rooms import lane_of
 
     with opened() as ledger:
-        ended = rooms_of(ledger).reset(room, lane_of(lane))
-    say(f"{counted(ended, 'wait')} ended")
+        ended = changing(ledger, dry_run).reset(room, lane_of(lane))
+    tell(ended > 0, f"ended: {counted(ended, 'wait')}", "nothing waits there", dry_run)
 
 
 @waits.command()
 @click.argument("room")
 @click.argument("lane", default="")
+@dry_run_option
 @db_option
-def pause(room: str, lane: str) -> None:
+def pause(room: str, lane: str, dry_run: bool) -> None:
     """Pull ROOM, or one LANE, no more until `resume`."""
     from application.rooms import lane_of
 
     with opened() as ledger:
-        rooms_of(ledger).pause(room, lane_of(lane))
-    say(f"paused: {shown(room)} {shown(lane)}".rstrip())
+        was_paused = lane_of(lane) in rooms_of(ledger).waits(room).pauses
+        changing(ledger, dry_run).pause(room, lane_of(lane))
+    what = f"{shown(room)} {shown(lane)}".rstrip()
+    tell(not was_paused, f"paused: {what}", f"{what} is paused already", dry_run)
 
 
 @waits.command()
 @click.argument("room")
 @click.argument("lane", default="")
+@dry_run_option
 @db_option
-def resume(room: str, lane: str) -> None:
+def resume(room: str, lane: str, dry_run: bool) -> None:
     """Pull what was paused of ROOM again."""
     from application.rooms import lane_of
 
     with opened() as ledger:
-        rooms_of(ledger).resume(room, lane_of(lane))
-    say(f"resumed: {shown(room)} {shown(lane)}".rstrip())
+        paused = rooms_of(ledger).waits(room).pauses
+        changing(ledger, dry_run).resume(room, lane_of(lane))
+    what = f"{shown(room)} {shown(lane)}".rstrip()
+    was_paused = lane_of(lane) in paused if lane else bool(paused)
+    tell(was_paused, f"resumed: {what}", f"{what} is not paused", dry_run)

@@ -12,7 +12,7 @@ from application.views import Agents, MessagePage
 from infrastructure.http import problems
 from infrastructure.http.access import caller_of, needs
 from infrastructure.http.bodies import idempotency_key, read_object
-from infrastructure.http.openapi import described
+from infrastructure.http.openapi import IDEMPOTENCY_KEY, described
 from infrastructure.http.problems import CONFLICT, Problem
 from infrastructure.http.replies import json_reply, view_reply
 from infrastructure.http.routing import Room, SessionInPath
@@ -76,8 +76,14 @@ async def messages(
     dependencies=[needs("operate")],
     status_code=204,
     responses=problems.documented(
-        problems.BAD_REQUEST, problems.READ_ONLY, problems.KEY_REUSED, problems.OVERLOADED
+        problems.BAD_REQUEST,
+        problems.READ_ONLY,
+        problems.KEY_REUSED,
+        problems.INVALID,
+        problems.OVERLOADED,
+        problems.UNAVAILABLE,
     ),
+    openapi_extra={"parameters": [dict(IDEMPOTENCY_KEY)]},
 )
 async def delete(room: Room, session: SessionInPath, request: Request) -> Response:
     """Delete a session with all its descendants; one that is not known is none already."""
@@ -94,9 +100,13 @@ _GOALS: Final = problems.documented(
     CONFLICT,
     problems.TOO_LARGE,
     problems.UNSUPPORTED_TYPE,
+    problems.INVALID,
 )
 _ANY_OBJECT: Final[dict[str, Any]] = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"type": ["object", "null"]}}},
+    }
 }
 
 

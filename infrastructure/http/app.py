@@ -4,6 +4,7 @@ from importlib.metadata import version
 from typing import Final
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from application.destinations import Destinations
 from infrastructure.asynchronous import AsyncLedger
@@ -67,7 +68,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        separate_input_output_schemas=False,
+        generate_unique_id_function=_operation,
     )
     app.state.ledger = ledger
     app.state.settings = settings
@@ -78,10 +79,15 @@ def create_app(
     app.state.metrics = metrics or Metrics("none")
     for prefix in PREFIXES:
         for router in ROUTERS:
-            app.include_router(router, prefix=prefix)
+            app.include_router(router, prefix=prefix, include_in_schema=prefix == PREFIXES[0])
     app.include_router(probes.router)
     app.include_router(problem_pages.router)
     problems.install(app, settings.retry_after_s)
     app.add_middleware(EncodedSlashes)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
     return app
+
+
+def _operation(route: APIRoute) -> str:
+    """The name of an operation, in code that is made from the OpenAPI document."""
+    return "_".join((*map(str, route.tags), route.name))

@@ -12,7 +12,8 @@ from infrastructure.http.problems import BAD_REQUEST, TOO_LARGE, UNSUPPORTED_TYP
 KEY_LENGTH_MAX: Final = 255
 """Characters of an Idempotency-Key."""
 _JSON: Final = re.compile(r"application/(?:json|[\w.-]+\+json)\Z", re.ASCII)
-_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\["\\])*)"\Z')
+KEY: Final = r'^("([ !#-\[\]-~]|\\["\\]){1,255}"|[!#-~]([ !#-~]{0,253}[!#-~])?)$'
+"""An Idempotency-Key as it is sent: a quoted string of a structured field, or the bare text."""
 
 
 async def read_object(request: Request, bytes_max: int) -> dict[str, Any]:
@@ -76,9 +77,7 @@ def idempotency_key(request: Request) -> str:
     said = request.headers.get("idempotency-key")
     if said is None:
         return ""
-    quoted = _QUOTED.match(said.strip())
-    key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else said.strip()
-    if not 1 <= len(key) <= KEY_LENGTH_MAX or not (key.isascii() and key.isprintable()):
-        detail = f"Idempotency-Key: expected 1 to {KEY_LENGTH_MAX} printable ASCII characters"
+    if not re.fullmatch(KEY, said):
+        detail = f"Idempotency-Key: expected 1 to {KEY_LENGTH_MAX} printable ASCII characters, quoted or bare"
         raise Problem(BAD_REQUEST, detail, code="invalid_idempotency_key")
-    return key
+    return re.sub(r"\\(.)", r"\1", said[1:-1]) if said[0] == '"' else said

@@ -15,7 +15,7 @@ from infrastructure.http import problems
 from infrastructure.http.access import caller_of, needs
 from infrastructure.http.bodies import idempotency_key, read_object
 from infrastructure.http.documents import AnswerBody, PinBody, SettingsBody, SettledReply, TitleBody
-from infrastructure.http.openapi import described, precondition
+from infrastructure.http.openapi import IDEMPOTENCY_KEY, IF_MATCH, described, with_parameters
 from infrastructure.http.problems import INVALID, NOT_FOUND, Problem, parameter_errors
 from infrastructure.http.replies import command_reply, json_reply
 from infrastructure.http.routing import RequestInPath, Room, SessionInPath, TurnInPath
@@ -42,23 +42,26 @@ REFUSALS: Final = problems.documented(
 B = TypeVar("B", bound=BaseModel)
 
 
-@router.post(SESSION + "/title", responses=REFUSALS, openapi_extra=precondition(described(TitleBody, Reply)))
+def _command(body: type[BaseModel] | None) -> dict[str, Any]:
+    """What a command on a session says of itself in the OpenAPI document."""
+    return with_parameters(described(body, Reply), IDEMPOTENCY_KEY, IF_MATCH)
+
+
+@router.post(SESSION + "/title", responses=REFUSALS, openapi_extra=_command(TitleBody))
 async def set_title(room: Room, session: SessionInPath, request: Request) -> Response:
     """Set a session's title for good; later reports do not change it."""
     body = await _said(request, TitleBody)
     return await _do(request, commands.set_title(room, session, body.title, idempotency_key(request)))
 
 
-@router.post(SESSION + "/pin", responses=REFUSALS, openapi_extra=precondition(described(PinBody, Reply)))
+@router.post(SESSION + "/pin", responses=REFUSALS, openapi_extra=_command(PinBody))
 async def set_pin(room: Room, session: SessionInPath, request: Request) -> Response:
     """Pin a session, or take the pin away."""
     body = await _said(request, PinBody)
     return await _do(request, commands.set_pin(room, session, idempotency_key(request), pinned=body.pinned))
 
 
-@router.post(
-    SESSION + "/settings", responses=REFUSALS, openapi_extra=precondition(described(SettingsBody, Reply))
-)
+@router.post(SESSION + "/settings", responses=REFUSALS, openapi_extra=_command(SettingsBody))
 async def set_settings(room: Room, session: SessionInPath, request: Request) -> Response:
     """Replace a session's settings as a whole."""
     body = await _said(request, SettingsBody)
@@ -68,7 +71,7 @@ async def set_settings(room: Room, session: SessionInPath, request: Request) -> 
 @router.post(
     SESSION + "/interactions/{turn}/{asked}/answer",
     responses=REFUSALS,
-    openapi_extra=precondition(described(AnswerBody, Reply)),
+    openapi_extra=_command(AnswerBody),
 )
 async def answer(
     room: Room, session: SessionInPath, turn: TurnInPath, asked: RequestInPath, request: Request
@@ -79,27 +82,25 @@ async def answer(
     return await _do(request, commands.answer(room, session, turn, asked, body.output, key))
 
 
-@router.post(
-    SESSION + "/turns/{turn}/cancel", responses=REFUSALS, openapi_extra=precondition(described(None, Reply))
-)
+@router.post(SESSION + "/turns/{turn}/cancel", responses=REFUSALS, openapi_extra=_command(None))
 async def request_cancel(room: Room, session: SessionInPath, turn: TurnInPath, request: Request) -> Response:
     """Record that a turn is wanted to end; the runtime's own report settles it."""
     return await _do(request, commands.request_cancel(room, session, turn, idempotency_key(request)))
 
 
-@router.delete(SESSION, responses=REFUSALS, openapi_extra=precondition(described(None, Reply)))
+@router.delete(SESSION, responses=REFUSALS, openapi_extra=_command(None))
 async def delete(room: Room, session: SessionInPath, request: Request) -> Response:
     """Delete a session with all its descendants, and say what became of each."""
     return await _do(request, commands.delete(room, session, idempotency_key(request)))
 
 
-@router.post(SESSION + "/restore", responses=REFUSALS, openapi_extra=precondition(described(None, Reply)))
+@router.post(SESSION + "/restore", responses=REFUSALS, openapi_extra=_command(None))
 async def restore(room: Room, session: SessionInPath, request: Request) -> Response:
     """Bring back exactly what was deleted together with a session."""
     return await _do(request, commands.restore(room, session, idempotency_key(request)))
 
 
-@router.post(SESSION + "/purge", responses=REFUSALS, openapi_extra=precondition(described(None, Reply)))
+@router.post(SESSION + "/purge", responses=REFUSALS, openapi_extra=_command(None))
 async def purge(room: Room, session: SessionInPath, request: Request) -> Response:
     """Destroy the content of a session and its descendants for good; its facts stay."""
     return await _do(request, commands.purge(room, session, idempotency_key(request)))

@@ -19,7 +19,7 @@ from infrastructure.metrics import Metrics
 
 PROBES: Final = frozenset(("/healthz", "/readyz", "/metrics", "/version"))
 """Asked by machines that know the service by its number, and as long as there is somebody to answer."""
-STREAMS: Final = "text/event-stream"
+STREAMS: Final = b"text/event-stream"
 LOCAL_NAMES: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
 EVERY_HOST: Final = "*"
 
@@ -44,7 +44,7 @@ class Observed:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 is_stream = any(
-                    name.lower() == b"content-type" and value.startswith(STREAMS.encode())
+                    name.lower() == b"content-type" and value.startswith(STREAMS)
                     for name, value in message.get("headers", ())
                 )
             await send(message)
@@ -90,7 +90,7 @@ class Draining:
         if scope["type"] != "http" or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
-        if self.is_stopping:
+        if self.is_stopping and not _follows(scope):
             problem = Problem(STOPPING, STOPPING.advice, headers={"Retry-After": "1", "Connection": "close"})
             await respond(Request(scope), problem)(scope, receive, send)
             return
@@ -112,6 +112,14 @@ class Draining:
         except TimeoutError:
             return False
         return True
+
+
+def _follows(scope: Scope) -> bool:
+    """Whether a browser asks for a stream, which it gives up for good when it is refused.
+
+    A stream that is begun while the service stops ends at once, and so the browser comes again.
+    """
+    return any(name == b"accept" and STREAMS in value for name, value in scope["headers"])
 
 
 class KnownHosts:

@@ -43,7 +43,11 @@ Answer = dict[str, Any]
 @router.post(
     "/imports",
     responses=problems.documented(
-        problems.BAD_REQUEST, problems.READ_ONLY, problems.TOO_LARGE, problems.UNSUPPORTED_TYPE
+        problems.BAD_REQUEST,
+        problems.READ_ONLY,
+        problems.TOO_LARGE,
+        problems.UNSUPPORTED_TYPE,
+        problems.INVALID,
     ),
     openapi_extra=described_lines(),
 )

@@ -5,6 +5,7 @@ very models that check and spell them.
 """
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from infrastructure.http import problems, times
+from infrastructure.http.bodies import KEY
 from infrastructure.http.documents import ImportLine
 
 DESCRIPTION: Final = (
@@ -21,8 +23,29 @@ DESCRIPTION: Final = (
 )
 REFERENCE: Final = "#/components/schemas/{model}"
 
+OPEN: Final = frozenset(("/healthz", "/readyz", "/version", "/problems/{slug}"))
+"""What answers everybody."""
+TOKEN: Final = MappingProxyType(
+    {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "`reprise tokens create` makes one; callers on the same machine may need none.",
+    }
+)
+GATE: Final = MappingProxyType(
+    {
+        status: said
+        for status, said in problems.documented(
+            problems.UNAUTHORIZED, problems.FORBIDDEN, problems.WRONG_HOST, problems.STOPPING
+        ).items()
+        if status != problems.INTERNAL.status
+    }
+)
+
 _described: Final[set[type[BaseModel]]] = set()
 """Models whose schemas the document has to hold."""
+_shown: Final[set[str]] = set()
+"""Names of the views among them whose times are told as text."""
 READ: Final = "Read"
 """Ends the name of a view whose times are told as text."""
 
@@ -35,8 +58,11 @@ def schema_of(model: type[BaseModel]) -> dict[str, str]:
 
 def reading_schema_of(model: type[BaseModel]) -> dict[str, str]:
     """The same for a view as the reading routes show it."""
-    name = schema_of(model)["$ref"]
-    return {"$ref": name if model.__name__.endswith(READ) else name + READ}
+    reference = schema_of(model)["$ref"]
+    if model.__name__.endswith(READ):
+        return {"$ref": reference}
+    _shown.add(model.__name__)
+    return {"$ref": reference + READ}
 
 
 def described(
@@ -71,19 +97,39 @@ def described_lines() -> dict[str, Any]:
     lines = {"type": "string", "description": "One report per line."}
     answers = {"schema": {"type": "string"}, "itemSchema": schema_of(ImportLine)}
     return {
-        "requestBody": {"required": True, "content": {"application/x-ndjson": {"schema": lines}}},
+        "requestBody": {"required": False, "content": {"application/x-ndjson": {"schema": lines}}},
         "responses": {
             "200": {"description": "An answer per line.", "content": {"application/x-ndjson": answers}}
         },
     }
 
 
-def precondition(extra: dict[str, Any]) -> dict[str, Any]:
-    """The same operation, which may be meant for one version of its session."""
-    schema = {"type": "string", "pattern": r'^(\*|"[0-9]{1,18}")$'}
-    header = {"name": "If-Match", "in": "header", "required": False, "schema": schema}
-    said = {"description": "The ETag of the session that the command is meant for."}
-    return {**extra, "parameters": [{**header, **said}]}
+def with_parameters(extra: dict[str, Any], *parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The same operation with parameters that its function reads from the request itself."""
+    return {**extra, "parameters": [dict(one) for one in parameters]}
+
+
+def _parameter(name: str, where: str, said: str, **schema: Any) -> Mapping[str, Any]:
+    described = {"name": name, "in": where, "required": False, "description": said}
+    return MappingProxyType({**described, "schema": {"type": "string", **schema}})
+
+
+IDEMPOTENCY_KEY: Final = _parameter(
+    "Idempotency-Key",
+    "header",
+    "Stands for this request: sent again with the same key, it is answered as before and does nothing.",
+    pattern=KEY,
+)
+IF_MATCH: Final = _parameter(
+    "If-Match",
+    "header",
+    "The ETag of the session that the command is meant for.",
+    pattern=r'^(\*|"[0-9]{1,18}")$',
+)
+SESSION_ORIGIN: Final = _parameter(
+    "session_origin", "query", "Where the session comes from, unless the body says so.", maxLength=512
+)
+DEVICE_ID: Final = _parameter("device_id", "query", "The device, unless the body names one.", maxLength=512)
 
 
 def _answering(schema: Mapping[str, Any], said: str) -> dict[str, Any]:
@@ -103,8 +149,24 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas["Problem"] = dict(problems.SCHEMA)
         schemas.update(_schemas())
         made["components"]["schemas"] = dict(sorted(schemas.items()))
+        made["components"]["securitySchemes"] = {"token": dict(TOKEN)}
+        for path, methods in made["paths"].items():
+            if path not in OPEN:
+                for operation in methods.values():
+                    _add_gate(operation)
         app.openapi_schema = made
     return app.openapi_schema
+
+
+def _add_gate(operation: dict[str, Any]) -> None:
+    """Say what stands before every route: it may want a token, and refuse for reasons of its own."""
+    operation["security"] = [{"token": []}, {}]
+    responses = operation["responses"]
+    for status, gate in GATE.items():
+        before = responses.get(str(status))
+        said = f"{before['description']}; or: {gate['description']}" if before else gate["description"]
+        responses[str(status)] = {**gate, "description": said}
+    operation["responses"] = dict(sorted(responses.items()))
 
 
 def _schemas() -> Mapping[str, Any]:
@@ -116,11 +178,10 @@ def _schemas() -> Mapping[str, Any]:
     models = sorted(_described, key=lambda model: model.__name__)
     _, made = models_json_schema([(model, "serialization") for model in models], ref_template=REFERENCE)
     found: dict[str, Any] = made.get("$defs", {})
-    shown = {name for name, schema in found.items() if _tells_times(schema)}
-    for _ in found:  # What refers to a view that is shown otherwise is shown otherwise itself.
-        shown |= {name for name, schema in found.items() if any(f"/{one}'" in str(schema) for one in shown)}
-    views = [name for name in found if not name.endswith(READ)]
-    return {**found, **{name + READ: _as_read(found[name], shown) for name in views}}
+    shown = set(_shown)
+    for name in _shown:
+        shown.update(part for part in found if f"/{part}'" in str(found[name]) and _tells_times(found[part]))
+    return {**found, **{name + READ: _as_read(found[name], shown) for name in shown}}
 
 
 def _tells_times(schema: Mapping[str, Any]) -> bool:

@@ -22,7 +22,7 @@ from infrastructure.metrics import CONTENT_TYPE, Metrics
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz")
+@router.get("/healthz", responses=problems.documented())
 async def healthz() -> dict[str, str]:
     """Whether the process answers; looks at nothing else."""
     return {"status": "alive"}
@@ -38,7 +38,7 @@ async def readyz(request: Request) -> dict[str, Any]:
     return answer
 
 
-@router.get("/version")
+@router.get("/version", responses=problems.documented())
 async def version_() -> dict[str, str]:
     """What runs here."""
     return {"name": "reprise", "version": _installed(), "python": platform.python_version()}
@@ -55,7 +55,7 @@ def _installed() -> str:
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
-        **problems.documented(problems.UNAUTHORIZED, problems.FORBIDDEN),
+        **problems.documented(),
     },
 )
 async def metrics(request: Request) -> Response:
@@ -72,7 +72,7 @@ status = APIRouter(tags=["health"])
 @status.get(
     "/status",
     dependencies=[needs("read")],
-    responses=problems.documented(problems.UNAUTHORIZED, problems.FORBIDDEN, problems.UNAVAILABLE),
+    responses=problems.documented(problems.UNAVAILABLE),
 )
 async def status_(request: Request) -> StatusView:
     """How everything is at a glance: sessions, commits, and which subscription is behind."""

@@ -6,12 +6,14 @@ from fastapi import APIRouter
 from starlette.responses import HTMLResponse
 
 from infrastructure.http import problems
-from infrastructure.http.problems import KINDS, NOT_FOUND, Problem
+from infrastructure.http.problems import INVALID, KINDS, NOT_FOUND, Problem
 
 router = APIRouter(tags=["problems"])
 
 
-@router.get("/problems/{slug}", response_class=HTMLResponse, responses=problems.documented(NOT_FOUND))
+@router.get(
+    "/problems/{slug}", response_class=HTMLResponse, responses=problems.documented(NOT_FOUND, INVALID)
+)
 async def page(slug: str) -> HTMLResponse:
     """Tell what a kind of problem means and what to do about it."""
     kind = KINDS.get(slug)

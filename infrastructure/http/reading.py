@@ -18,7 +18,7 @@ from infrastructure.http.pages import Cursor, Limit, page, place_of
 from infrastructure.http.replies import json_reply
 from infrastructure.http.routing import Room, SessionInPath
 from infrastructure.http.state import ledger_of
-from infrastructure.http.times import as_read, asked
+from infrastructure.http.times import TIME, as_read, asked
 from infrastructure.http.versions import etag, is_unchanged
 
 router = APIRouter(tags=["reading"], dependencies=[needs("read")])
@@ -38,9 +38,7 @@ IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable"}
 """A version never changes; what it said may be destroyed by a purge, which a private cache outlives."""
 
 Text = Annotated[str, Query(max_length=512)]
-At = Annotated[
-    str, Query(description="RFC 3339, or Unix milliseconds.", json_schema_extra={"format": "date-time"})
-]
+At = Annotated[str, Query(description="RFC 3339, or Unix milliseconds.", json_schema_extra={"pattern": TIME})]
 Version = Annotated[int | None, Query(ge=1, le=VERSION_MAX, description="A stream version.")]
 
 
@@ -53,12 +51,12 @@ class Filter(BaseModel):
     since: str = Field(
         default="",
         description="Changed last at or behind this time.",
-        json_schema_extra={"format": "date-time"},
+        json_schema_extra={"pattern": TIME},
     )
     until: str = Field(
         default="",
         description="Changed last at or before this time.",
-        json_schema_extra={"format": "date-time"},
+        json_schema_extra={"pattern": TIME},
     )
     q: str = Field(default="", max_length=512, description="Stands in the title or the id, in any case.")
 

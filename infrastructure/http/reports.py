@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from fastapi import APIRouter
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,7 +12,7 @@ from domain.reports import MessageReport, StateReport
 from infrastructure.http import problems
 from infrastructure.http.access import caller_of, needs
 from infrastructure.http.bodies import idempotency_key, read_object
-from infrastructure.http.openapi import described
+from infrastructure.http.openapi import DEVICE_ID, IDEMPOTENCY_KEY, SESSION_ORIGIN, described, with_parameters
 from infrastructure.http.replies import command_reply
 from infrastructure.http.routing import DirectRoute, Room, SessionInPath
 from infrastructure.http.state import ledger_of, settings_of
@@ -31,14 +32,19 @@ REFUSALS: Final = problems.documented(
 )
 
 
+def _report(body: type[BaseModel], reply: type[BaseModel]) -> dict[str, Any]:
+    """What a report says of itself in the OpenAPI document."""
+    return with_parameters(described(body, reply), IDEMPOTENCY_KEY, SESSION_ORIGIN, DEVICE_ID)
+
+
 @router.post(
     "/rooms/{room}/agents/sessions/{session}/state",
     responses=REFUSALS,
-    openapi_extra=described(StateReport, StateReply),
+    openapi_extra=_report(StateReport, StateReply),
 )
 async def report_state(room: Room, session: SessionInPath, request: Request) -> Response:
     """Take one atomic report of a session: itself, turns, interactions and messages."""
-    report = await _report(request)
+    report = await _read(request)
     reply = await ledger_of(request).report_state(
         report,
         room=room,
@@ -52,11 +58,11 @@ async def report_state(room: Room, session: SessionInPath, request: Request) -> 
 @router.post(
     "/rooms/{room}/agents/sessions/{session}/messages",
     responses=REFUSALS,
-    openapi_extra=described(MessageReport, MessageReply),
+    openapi_extra=_report(MessageReport, MessageReply),
 )
 async def report_messages(room: Room, session: SessionInPath, request: Request) -> Response:
     """Take a batch of message updates of a session, in the order in which they apply."""
-    report = await _report(request)
+    report = await _read(request)
     reply = await ledger_of(request).report_messages(
         report,
         room=room,
@@ -67,7 +73,7 @@ async def report_messages(room: Room, session: SessionInPath, request: Request) 
     return command_reply(reply)
 
 
-async def _report(request: Request) -> dict[str, Any]:
+async def _read(request: Request) -> dict[str, Any]:
     """The body of a report, with the origin and device that the address names where the body does not."""
     body = await read_object(request, settings_of(request).body_bytes_max)
     if not request.url.query:

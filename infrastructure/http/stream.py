@@ -49,8 +49,6 @@ ANSWERS: Final = {
     },
     **problems.documented(
         problems.BAD_REQUEST,
-        problems.UNAUTHORIZED,
-        problems.FORBIDDEN,
         problems.INVALID,
         problems.OVERLOADED,
         problems.UNAVAILABLE,
@@ -80,7 +78,7 @@ class EventStream(StreamingResponse):
 
 
 @router.get(
-    "/stream", response_class=EventStream, responses=ANSWERS, dependencies=[needs("read", chooses=True)]
+    "/stream", response_class=StreamingResponse, responses=ANSWERS, dependencies=[needs("read", chooses=True)]
 )
 async def stream(request: Request, after: After = None) -> EventStream:
     """Follow what is committed in every room, or in those that the token is for."""
@@ -88,7 +86,7 @@ async def stream(request: Request, after: After = None) -> EventStream:
 
 
 @router.get(
-    "/rooms/{room}/stream", response_class=EventStream, responses=ANSWERS, dependencies=[needs("read")]
+    "/rooms/{room}/stream", response_class=StreamingResponse, responses=ANSWERS, dependencies=[needs("read")]
 )
 async def room_stream(room: Room, request: Request, after: After = None) -> EventStream:
     """Follow what is committed in a room."""

@@ -7,6 +7,10 @@ from typing import Any, Final
 from infrastructure.http.problems import INVALID, Problem
 
 SUFFIX: Final = "UnixMs"
+TIME: Final = (
+    r"^$|^-?[0-9]{1,18}$|^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}.*([Zz]|[+-][0-9]{2}:[0-9]{2})$"
+)
+"""What a time in a query looks like, for the OpenAPI document."""
 NESTED: Final = ("turnList", "interactionList")
 """Lists of views inside a view, whose times are told alike."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -32,12 +32,12 @@ def version_meant(request: Request) -> int | None:
 
     Raises a problem when there has to be one and is none.
     """
-    said = request.headers.get("if-match", "").strip()
-    if not said:
+    said = request.headers.get("if-match")
+    if said is None:
         if settings_of(request).require_if_match:
             raise Problem(PRECONDITION_REQUIRED, PRECONDITION_REQUIRED.advice)
         return None
-    if said == "*":
+    if said.strip() == "*":
         return None
     tags = _TAG.findall(said)
     if len(tags) != 1:

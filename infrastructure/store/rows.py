@@ -6,6 +6,7 @@ through message_parts to those that changed its text or payload. Content stands 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import itemgetter
 from typing import Any, Final, cast
 
 from domain import jsontext
@@ -109,15 +110,11 @@ def session_of(row: Row) -> Session:
     )
 
 
-_LASTING: Final = tuple(one.name for one in fields(Session) if one.name not in _CLOCKS)
+_lasting: Final = itemgetter(*(one.name for one in fields(Session) if one.name not in _CLOCKS))
 
 
 def _differs_in_clocks_alone(before: Session, after: Session) -> bool:
-    stood, stands = vars(before), vars(after)
-    for name in _LASTING:
-        if stood[name] is not stands[name] and stood[name] != stands[name]:
-            return False
-    return before.opened
+    return before.opened and bool(_lasting(vars(before)) == _lasting(vars(after)))
 
 
 def turn_row(key: int, turn: Turn) -> Row:

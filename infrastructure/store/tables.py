@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A table that is read and written by whole rows; the first `keys` of its columns are its primary key."""
+    """A table that is read and written by whole rows; the first `keys` of its columns are its primary key.
+
+    There is one of each, so they are told apart by identity: statements and rows are often looked up by it.
+    """
 
     name: str
     columns: tuple[str, ...]

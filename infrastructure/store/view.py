@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import reduce
 from itertools import islice
 from typing import Final, TypeVar, cast
@@ -19,7 +19,7 @@ from infrastructure.store.codec import pack
 from infrastructure.store.kept import Staged
 from infrastructure.store.records import unseal
 from infrastructure.store.rows import StoredRows, session_of, session_state
-from infrastructure.store.tables import Head, StoredRecord, Tables
+from infrastructure.store.tables import StoredRecord, Tables
 
 S = TypeVar("S")
 
@@ -81,17 +81,10 @@ class View:
     tables: Tables
     staged: Staged
     now: int
-    heads: dict[StreamId, Head | None] = field(default_factory=dict)
-
-    def head(self, stream: StreamId) -> Head | None:
-        """The end of a stream, which nobody else can move while this transaction holds the lock."""
-        if stream not in self.heads:
-            self.heads[stream] = self.tables.head(stream)
-        return self.heads[stream]
 
     def session(self, room: RoomId, session: SessionId) -> tuple[Session, Stored]:
         stream = session_stream(room, session)
-        head = self.head(stream)
+        head = self.tables.head(stream)
         if head is None:
             return Session(room=room, session=session), StoredRows(self.tables, 0)
         state = self.staged.state(stream)

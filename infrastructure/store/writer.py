@@ -6,10 +6,9 @@ nobody else wrote; else it is folded from the last snapshot and the events behin
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from application.ports import Change, Clock, Committed, Decide, Decision, Participant
 from domain import jsontext
@@ -38,7 +37,6 @@ from infrastructure.store.tables import (
     AGGREGATES,
     Answered,
     Database,
-    Head,
     OutboxRow,
     Tables,
     in_transaction,
@@ -52,8 +50,7 @@ SNAPSHOT_EVERY: Final = 500
 """Events of a stream between two snapshots."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One event that is to be stored: of a session in a room, or of what a key names."""
 
     stream: StreamId
@@ -180,7 +177,6 @@ class Writer:
         command_id = decision.key.id if decision.key else ""
         records = self._records(entries, ends, transaction, command_id)
         positions = tables.append(records)
-        _move_heads(view, records)
         view.staged.appended.update((kind_of(record.stream), record.topic) for record in records)
         committed = None
         if work:
@@ -278,24 +274,16 @@ def _ends(view: View, work: Work | None, changes: Sequence[Change]) -> dict[Stre
     seen |= {change.kind.stream(change.held.key): change.held.version for change in changes}
     ends = {}
     for stream, version in seen.items():
-        head = view.head(stream)
+        head = view.tables.head(stream)
         ends[stream] = (head.version, head.hash) if head else (0, GENESIS)
         if ends[stream][0] != version:
             raise VersionConflict(stream, version, ends[stream][0])
     return ends
 
 
-def _move_heads(view: View, records: Sequence[Record]) -> None:
-    """Let the next command of the batch see where the streams end now."""
-    for last in {record.stream: record for record in records}.values():
-        known = view.head(last.stream) or view.tables.head(last.stream)
-        assert known is not None, "a stream that was appended to has a head"
-        view.heads[last.stream] = Head(known.key, last.version, last.hash)
-
-
 def _write_aggregate(view: View, change: Change) -> None:
     """Write the row of a changed aggregate, whose head has moved already."""
-    head = view.head(change.kind.stream(change.held.key))
+    head = view.tables.head(change.kind.stream(change.held.key))
     assert head is not None, "a stream that was appended to has a head"
     held = change.held
     for event in change.events:
@@ -310,7 +298,7 @@ def _write_models(view: View, work: Work, events: Sequence[CommittedEvent]) -> N
         by_session.setdefault(one.session, []).append((one.position, one.event))
     for session, placed in by_session.items():
         stream, draft = session_stream(work.room, session), work.drafts[session]
-        head = view.head(stream)
+        head = view.tables.head(stream)
         assert head is not None, "a stream that was appended to has a head"
         write_rows(view.tables, head.key, draft, placed)
         for message, payload in draft.joined():

@@ -74,7 +74,7 @@ def history(ledger: Ledger) -> list[StoredEvent]:
     return [event for name in sorted(names) for event in ledger.events(ROOM, name)]
 
 
-_CURSORS = {"version", "message_version", "updated_at_unix_ms"}
+_CURSORS = {"version", "stream_version", "message_version", "updated_at_unix_ms"}
 """Counters and clocks: they say how often something changed, not what it is."""
 _REPEATED = {"last_event_at_unix_ms", "occurred_at_unix_ms", "completed_at_unix_ms"}
 """Times that a file may revise when it repeats a text later on."""

@@ -14,6 +14,7 @@ from tests.benchmarks import (
     one_caller,
     service,
     startup,
+    streams,
     transcripts,
 )
 from tests.benchmarks.figures import Table
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "startup": startup.run,
     "service": service.run,
     "deliveries": deliveries.run,
+    "streams": streams.run,
 }
 
 

@@ -135,6 +135,7 @@ def test_a_command_id_gives_the_first_answer_again(kind: str, story: Story) -> N
 
     assert first.applied
     assert (again, again.delta) == (first, first.delta)
+    assert (first.replayed, again.replayed) == (False, True)
     assert story.count() == before
 
 

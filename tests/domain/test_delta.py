@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID, uuid5
 
 import pytest
 from pydantic import ValidationError
@@ -317,13 +318,21 @@ def test_a_transaction_id_is_a_function_of_store_stream_and_version() -> None:
     stream = session_stream(RoomId(ROOM), SessionId(SESSION))
     id_ = transaction_id(STORE, stream, 1)
 
-    assert id_ == transaction_id(STORE, stream, 1)
+    assert id_ == transaction_id(STORE, stream, 1) == str(uuid5(UUID(STORE), f"{stream}@1"))
     others = (
         transaction_id(STORE, stream, 2),
         transaction_id(STORE, session_stream(RoomId(ROOM), SessionId("x")), 1),
         transaction_id(STORE.replace("1111", "2222"), stream, 1),
     )
     assert len({id_, *others}) == 4
+
+
+@pytest.mark.parametrize("version", range(1, 65))
+def test_a_transaction_id_is_a_name_based_uuid(version: int) -> None:
+    """D5: Whoever knows the store's id and the stream can make it with any UUIDv5."""
+    stream = session_stream(RoomId("ärger"), SessionId(SESSION))
+
+    assert transaction_id(STORE, stream, version) == str(uuid5(UUID(STORE), f"{stream}@{version}"))
 
 
 def test_two_stores_give_the_same_report_two_ids() -> None:

@@ -93,12 +93,13 @@ def test_a_session_is_held_by_what_holds_its_room() -> None:
     assert [lane for _, _, lane, _, _ in held.why()] == [LIST_LANE]
 
 
-def test_a_refusal_holds_nothing_until_the_lane_is_parked() -> None:
-    """B9, B5: A parked lane says when it is tried next."""
+def test_refusals_are_told_before_they_park_the_lane() -> None:
+    """B9, B5: The reason can be seen from the first one on; a parked lane says when it is tried next."""
     held = Held()
-    for _ in range(2):
+    for version in (1, 2):
         held.fail(LIST_LANE, GONE)
-        assert held.why() == []
+        assert held.why() == [("backoff", version, LIST_LANE, "refused", T0)]
+        assert held.backoff.allows(LIST_LANE, T0)
     held.fail(LIST_LANE, GONE)
 
     assert held.why() == [("backoff", 3, LIST_LANE, "parked", T0 + 3_600_000)]

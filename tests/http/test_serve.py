@@ -81,12 +81,14 @@ def test_what_has_begun_is_finished_and_what_comes_then_is_refused(place: str) -
             service.process.send_signal(signal.SIGTERM)
             until_stopping(client)
             refused = client.get("/v1/status")
+            stream = client.get("/v1/stream", headers={"Accept": "text/event-stream"})
             line.sendall(body[-1:])
             answer = b"".join(iter(lambda: line.recv(4_096), b""))
 
         assert service.ended() == 0
     assert answer.startswith(b"HTTP/1.1 200")
     assert refused.status_code == 503
+    assert stream.text == "id: 0\nretry: 2000\n\n", "a browser comes again, and would not if it were refused"
     assert (refused.json()["code"], refused.headers["retry-after"]) == ("stopping", "1")
 
 

@@ -33,6 +33,25 @@ def test_json_that_is_accepted_comes_back(value: Any) -> None:
 
 
 @given(json_values)
+def test_the_spelling_is_the_compact_one_of_the_standard_library(value: Any) -> None:
+    usual = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    assert jsontext.to_bytes(value) == usual.encode("utf-8", "backslashreplace")
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_json_number_is_never_spelled(number: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        jsontext.to_bytes({"a": [number]})
+
+
+def test_a_value_that_holds_itself_is_an_error_and_no_crash() -> None:
+    circular: dict[str, Any] = {}
+    circular["again"] = [circular]
+    with pytest.raises(RecursionError):
+        jsontext.to_bytes(circular)
+
+
+@given(json_values)
 def test_neither_key_order_nor_the_spelling_of_numbers_makes_another_content(value: Any) -> None:
     assert jsontext.canonical(value) == jsontext.canonical(respelled(value))
     assert jsontext.same(value, respelled(value))

@@ -136,6 +136,21 @@ def test_a_session_that_does_not_say_when_it_changed_is_read_in_every_round(play
     play(story, steps=(message("a"), listed(updatedAtUnixMs=0)))
 
 
+def test_a_session_is_read_when_its_epoch_changes_though_its_time_does_not(play: Play) -> None:
+    """P8: as after a remote was restored from a backup."""
+
+    async def story(place: Pulled) -> None:
+        await place.round()
+        place.client.do({"do": "reset", "room": ROOM}, message("b"))
+        for _ in range(3):
+            await place.round()
+        names = [one.message_id for one in (await place.ledger.messages(ROOM, SESSION)).messages]
+        assert names == ["a", "b"]
+        assert place.message_calls() == 4
+
+    play(story, steps=({"do": "speak", "room": ROOM, "home": "there"}, message("a")))
+
+
 def test_a_healthy_round_without_news_costs_one_call_and_no_event(play: Play) -> None:
     async def story(place: Pulled) -> None:
         await place.round()

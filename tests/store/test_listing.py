@@ -2,9 +2,11 @@
 
 import pytest
 
+from application import commands
+from application.finding import Wanted
 from application.ledger import Ledger
-from domain.errors import Rejected
-from tests.store.place import Place
+from domain.errors import Outdated, Rejected
+from tests.store.place import START_MS, Place
 
 RUNNING = {"state": {"turn": {"turnId": "t1", "phase": "running"}}}
 TOLD = (
@@ -65,3 +67,36 @@ def test_deleted_sessions_take_no_place_on_a_page(ledger: Ledger) -> None:
 def test_a_limit_is_at_least_one(ledger: Ledger) -> None:
     with pytest.raises(Rejected, match="limit is 0; give at least 1, or none for all"):
         ledger.sessions(limit=0)
+
+
+def test_rooms_are_listed_by_name_without_those_whose_sessions_are_deleted(ledger: Ledger) -> None:
+    assert [(one.room, one.sessions) for one in ledger.rooms()] == [("room-1", 4), ("room-2", 2)]
+    assert [one.room for one in ledger.rooms("room-1")] == ["room-2"]
+    assert [one.room for one in ledger.rooms(limit=1)] == ["room-1"]
+    for session in ("a", "c"):
+        ledger.delete("room-2", session)
+    assert [one.room for one in ledger.rooms()] == ["room-1"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 6])
+def test_what_is_wanted_is_found_page_by_page(ledger: Ledger, limit: int) -> None:
+    wanted = Wanted(status="working", text="A", until_ms=START_MS + 1)
+    page = ledger.find(wanted, limit=limit)
+    found = [*page.items]
+    while page.next:
+        page = ledger.find(wanted, after=page.next, limit=limit)
+        assert len(page.items) <= limit
+        found += page.items
+    assert [(one.room, one.session) for one in found] == [("room-1", "a"), ("room-2", "a")]
+    assert ledger.find(Wanted(since_ms=START_MS + 2)).items[0].session == "d"
+
+
+def test_a_command_meant_for_another_version_is_not_done(ledger: Ledger) -> None:
+    """Decided under the lock of the store, so nothing comes in between."""
+    view = ledger.session("room-1", "a")
+    assert view is not None
+    title = commands.set_title("room-1", "a", "Harbour", "")
+    assert ledger.do(title, if_version=view.stream_version).applied
+    with pytest.raises(Outdated) as error:
+        ledger.do(title, if_version=view.stream_version)
+    assert error.value.current == view.stream_version + 1
