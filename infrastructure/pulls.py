@@ -91,18 +91,19 @@ class PullLoop:
         self._own_ids: frozenset[str] = frozenset()
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
-        self.is_running = False
         self.beat_at = 0.0
         """When it last looked for what is due; seconds of the clock that only goes forward."""
-        self.has_more = False
+        self._has_more = False
         """Whether a session was left with more to read since this was last set to false."""
         self.failures = 0
         """Calls that failed so far."""
 
     async def run(self) -> None:
         """Pull until `stop`, then end the calls at work."""
-        self.is_running = True
         try:
+            if self._only:
+                await self._refresh_or_go_on()
+                self.trigger(self._only)
             while not self._stopping.is_set():
                 await self._refresh_or_go_on()
                 deadline = asyncio.get_running_loop().time() + REFRESH_S
@@ -114,7 +115,7 @@ class PullLoop:
             await self.end()
 
     def stop(self) -> None:
-        """Let `run` end; to be called on the event loop."""
+        """Let `run` or `drain` end; to be called on the event loop."""
         self._stopping.set()
         self._wake.set()
 
@@ -130,11 +131,36 @@ class PullLoop:
 
     async def once(self) -> None:
         """Make the calls that are due now, and those that follow from them, until none is left."""
-        while True:
-            await self._begin_due()
-            if not self._tasks:
-                return
-            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        stopped = asyncio.ensure_future(self._stopping.wait())
+        try:
+            while not self._stopping.is_set():
+                await self._begin_due()
+                if not self._tasks:
+                    return
+                await asyncio.wait({*self._tasks, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+
+    async def drain(self, rounds_max: int) -> bool:
+        """Read all rooms until they have no more, or for so many rounds; whether that came before a stop."""
+        self._has_more = True
+        try:
+            for _ in range(rounds_max):
+                if self._stopping.is_set() or not self._has_more:
+                    break
+                self._has_more = False
+                await self.refresh()
+                for room in self.rooms:
+                    self.trigger(room)
+                await self.once()
+        finally:
+            await self.end()
+        return not (self._has_more or self._stopping.is_set())
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody has asked for the end."""
+        return self._stopping.is_set()
 
     async def refresh(self) -> None:
         """Look up how rooms, waits and breakers stand."""
@@ -286,7 +312,7 @@ class PullLoop:
             await self._failed(call, reading.failure, has_progressed=reading.progress > 0)
             return
         has_more = not reading.complete
-        self.has_more |= has_more
+        self._has_more |= has_more
         await self._settle(self._schedule.read(call, self._clock.now_ms(), has_more=has_more), call)
 
     # What outcomes cost.

@@ -1,21 +1,22 @@
 """The verb `pull`: reads rooms at the hosts they live on, once or for as long as it runs."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from infrastructure.cli.failures import EXIT_NOT_FOUND, EXIT_REMOTE, EXIT_TRY_AGAIN, Failure
+from infrastructure.cli.failures import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_REMOTE, EXIT_TRY_AGAIN, Failure
 from infrastructure.cli.options import database_url, db_option, opened
 from infrastructure.cli.rooms import rooms_of
 from infrastructure.cli.text import counted, note, say, short, shown, when
 
 if TYPE_CHECKING:
     from application.rooms import Rooms
-    from infrastructure.pulls import PullLoop, Told
+    from infrastructure.pulls import Told
 
+ROUNDS_MAX: Final = 100
+"""A single pass ends behind so many rounds, each of 200 messages a session: a remote may never end."""
 WORDS: Final = {
     "read": "read",
     "waits": "waits",
@@ -100,15 +101,24 @@ def pull(room: str, once: bool, everything: bool) -> None:
     if not once:
         note(f"pulling {counted(len(chosen), 'room')}; Ctrl-C ends it")
     summary = Summary()
-    failures = _run(room, summary, _drain(room) if once else _serve)
+    end = _run(room, summary, once=once)
     summary.close()
-    if once and failures:
-        raise Failure("the remote did not give all of it; what came is stored", exit_code=EXIT_REMOTE)
     if once:
-        with opened() as ledger:
-            left = waiting or _lanes_left(rooms_of(ledger), chosen)
-        if left:
-            raise Failure(f"not asked before the time: {', '.join(left)}", exit_code=EXIT_TRY_AGAIN)
+        _judge(end, waiting, chosen)
+
+
+def _judge(end: "End", waiting: list[str], chosen: list[str]) -> None:
+    """What a single pass has left undone, if anything."""
+    if end.is_stopped:
+        raise Failure("interrupted; what came is stored", exit_code=EXIT_INTERRUPTED)
+    if end.failures:
+        raise Failure("the remote did not give all of it; what came is stored", exit_code=EXIT_REMOTE)
+    if not end.is_complete:
+        raise Failure("there is more; run it again", exit_code=EXIT_TRY_AGAIN)
+    with opened() as ledger:
+        left = waiting or _lanes_left(rooms_of(ledger), chosen)
+    if left:
+        raise Failure(f"not asked before the time: {', '.join(left)}", exit_code=EXIT_TRY_AGAIN)
 
 
 def _tell_waiting(known: "Rooms", rooms: list[str]) -> list[str]:
@@ -128,27 +138,17 @@ def _lanes_left(known: "Rooms", rooms: list[str]) -> list[str]:
     return [shown(f"{lane.room} {lane.lane.removeprefix('messages:')}") for lane in lanes]
 
 
-def _drain(room: str) -> "Callable[[PullLoop], Awaitable[None]]":
-    async def drain(loop: "PullLoop") -> None:
-        from domain.ids import RoomId
+@dataclass(frozen=True)
+class End:
+    """How a run ended."""
 
-        loop.has_more = True
-        while loop.has_more and not loop.failures:
-            loop.has_more = False
-            await loop.refresh()
-            for one in [RoomId(room)] if room else loop.rooms:
-                loop.trigger(one)
-            await loop.once()
-
-    return drain
+    failures: int
+    is_complete: bool
+    is_stopped: bool
 
 
-async def _serve(loop: "PullLoop") -> None:
-    await loop.run()
-
-
-def _run(room: str, summary: Summary, drive: "Callable[[PullLoop], Awaitable[None]]") -> int:
-    """Drive a loop until it is done or somebody stops it; how many calls failed."""
+def _run(room: str, summary: Summary, *, once: bool) -> End:
+    """Pull until nothing is left, or until somebody stops it."""
     import asyncio
     import signal
 
@@ -158,32 +158,19 @@ def _run(room: str, summary: Summary, drive: "Callable[[PullLoop], Awaitable[Non
     from infrastructure.pulls import PullLoop
     from infrastructure.remote import HttpRemoteActivity
 
-    async def pulling() -> int:
+    async def pulling() -> End:
         clock = SystemClock()
         async with open_ledger_async(database_url()) as ledger, HttpRemoteActivity(clock) as activity:
-            loop = PullLoop(
-                ledger,
-                activity,
-                PullSchedule(seed=(await ledger.store_ids())[-1]),
-                clock,
-                only=RoomId(room) if room else None,
-                tell=summary.tell,
-            )
-            task = asyncio.ensure_future(drive(loop))
+            schedule = PullSchedule(seed=(await ledger.store_ids())[-1])
+            only = RoomId(room) if room else None
+            loop = PullLoop(ledger, activity, schedule, clock, only=only, tell=summary.tell)
             for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, _stop, loop, task)
-            try:
-                await task
-            except asyncio.CancelledError:
-                await loop.end()
-            return loop.failures
+                asyncio.get_running_loop().add_signal_handler(number, loop.stop)
+            is_complete = True
+            if once:
+                is_complete = await loop.drain(ROUNDS_MAX)
+            else:
+                await loop.run()
+            return End(loop.failures, is_complete, loop.is_stopped)
 
     return asyncio.run(pulling())
-
-
-def _stop(loop: "PullLoop", task: "object") -> None:
-    """End a loop that runs; cancel one that drains."""
-    if loop.is_running:
-        loop.stop()
-    else:
-        task.cancel()  # type: ignore[attr-defined]  # a future, whose type would be imported early

@@ -78,7 +78,11 @@ class EventStream(StreamingResponse):
 
 
 @router.get(
-    "/stream", response_class=StreamingResponse, responses=ANSWERS, dependencies=[needs("read", chooses=True)]
+    "/stream",
+    status_code=200,
+    response_class=EventStream,
+    responses=ANSWERS,
+    dependencies=[needs("read", chooses=True)],
 )
 async def stream(request: Request, after: After = None) -> EventStream:
     """Follow what is committed in every room, or in those that the token is for."""
@@ -86,7 +90,11 @@ async def stream(request: Request, after: After = None) -> EventStream:
 
 
 @router.get(
-    "/rooms/{room}/stream", response_class=StreamingResponse, responses=ANSWERS, dependencies=[needs("read")]
+    "/rooms/{room}/stream",
+    status_code=200,
+    response_class=EventStream,
+    responses=ANSWERS,
+    dependencies=[needs("read")],
 )
 async def room_stream(room: Room, request: Request, after: After = None) -> EventStream:
     """Follow what is committed in a room."""

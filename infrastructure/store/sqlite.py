@@ -51,6 +51,7 @@ from infrastructure.store.sqlite_schema import (
 from infrastructure.store.tables import (
     AGGREGATES,
     CLOCKS,
+    COMMANDS,
     INTERACTIONS,
     MESSAGES,
     PARTS,
@@ -438,9 +439,9 @@ class SQLiteStatements:
 class SQLiteTables:
     """One transaction on the file. Statements stand where they are used.
 
-    What a commit adds to the log and the outbox is gathered and written with a statement for each table,
-    before the commit or before a question whose answer may depend on it: one kind of row after the other
-    takes half the time of one report after the other.
+    What a commit stores is gathered and written with a statement for each table, before the commit or before
+    a question whose answer may depend on it: one kind of row after the other takes half the time of one
+    report after the other.
     """
 
     def __init__(
@@ -463,9 +464,14 @@ class SQLiteTables:
         self._events: list[PlacedEvent] = []
         self._contents: list[Row] = []
         self._outbox: list[Row] = []
+        self._rows: dict[Table, dict[Row, Row]] = {}
+        self._clocks: dict[int, Row] = {}
+        self._beside: list[SQLiteTables] = []
+        """The same transaction with other read models."""
 
     @property
     def lanes(self) -> LaneTables:
+        self.flush()
         return LaneTables(SQLiteStatements(self._db))
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
@@ -501,6 +507,14 @@ class SQLiteTables:
                 self._outbox,
             )
             self._outbox = []
+        for table, rows in self._rows.items():
+            self._db.executemany(_put_statement(self._prefix, table), rows.values())
+        if self._clocks:
+            clocks = [(*row, key) for key, row in self._clocks.items()]
+            self._db.executemany(_clocks_statement(self._prefix), clocks)
+        self._rows, self._clocks = {}, {}
+        for tables in self._beside:
+            tables.flush()
 
     # The log.
 
@@ -619,22 +633,23 @@ class SQLiteTables:
         return _outbox_row(row) if row else None
 
     def remembered(self, key: str, now: int) -> Answered | None:
+        if (key,) in self._rows.get(COMMANDS, {}):
+            self.flush()
         row = self._one(
             "SELECT digest, answer, position FROM commands WHERE key = ? AND expires_at > ?", key, now
         )
         return Answered(*row) if row else None
 
     def remember(self, key: str, stream: StreamId, said: Answered, now: int, expires_at: int) -> None:
-        self._db.execute(
-            "DELETE FROM commands WHERE key IN (SELECT key FROM commands WHERE expires_at <= ? LIMIT ?)",
-            (now, FORGET_ROWS_MAX),
-        )
-        self._db.execute(
-            "INSERT OR REPLACE INTO commands VALUES (?, ?, ?, ?, ?, ?)",
-            (key, stream, said.digest, said.answer, said.position, expires_at),
-        )
+        if COMMANDS not in self._rows:
+            self._db.execute(
+                "DELETE FROM commands WHERE key IN (SELECT key FROM commands WHERE expires_at <= ? LIMIT ?)",
+                (now, FORGET_ROWS_MAX),
+            )
+        self.put(COMMANDS, (key, stream, said.digest, said.answer, said.position, expires_at))
 
     def forget(self, stream: StreamId) -> None:
+        self.flush()
         self._db.execute("DELETE FROM commands WHERE stream = ?", (stream,))
 
     # Snapshots.
@@ -698,24 +713,38 @@ class SQLiteTables:
     # Read models.
 
     def get(self, table: Table, *keys: Any) -> Row | None:
+        gathered = self._rows.get(table, {}).get(keys)
+        if gathered is not None:
+            return gathered
+        if table is SESSIONS and keys[0] in self._clocks:
+            self.flush()
         return self._one(_get_statement(self._prefix, table), *keys)
 
     def put(self, table: Table, row: Row) -> None:
-        self._db.execute(_put_statement(self._prefix, table), row)
+        self._rows.setdefault(table, {})[row[: table.keys]] = row
+        if table is SESSIONS:
+            self._clocks.pop(row[0], None)
 
     def put_clocks(self, key: int, clocks: Row) -> None:
-        self._db.execute(_clocks_statement(self._prefix), (*clocks, key))
+        row = self._rows.get(SESSIONS, {}).get((key,))
+        if row is None:
+            self._clocks[key] = clocks
+        else:
+            self._rows[SESSIONS][key,] = (*row[: -len(CLOCKS)], *clocks)
 
     def remove_session(self, key: int) -> None:
+        self.flush()
         for prefix in (self._prefix, *(f"{name}_" for name in self._shadows())):
             for table in READ_MODELS:
                 self._db.execute(f"DELETE FROM {prefix}{table.name} WHERE key = ?", (key,))
 
     def rows(self, table: Table) -> Iterator[Row]:
+        self.flush()
         order = ", ".join(table.columns[: table.keys])
         return map(tuple, self._db.execute(f"SELECT * FROM {self._prefix}{table.name} ORDER BY {order}"))
 
     def _select(self, table: Table, rest: str, *parameters: Any) -> list[Row]:
+        self.flush()
         return self._all(f"SELECT * FROM {self._prefix}{table.name} {rest}", *parameters)
 
     def session_by_id(self, room: str, session: str) -> Row | None:
@@ -820,6 +849,7 @@ class SQLiteTables:
         return self._with(f"{_SHADOW}{name}_")
 
     def swap_shadow(self, name: str) -> None:
+        self.flush()
         self._drop("")
         for table in READ_MODELS:
             self._db.execute(f"ALTER TABLE {_SHADOW}{name}_{table.name} RENAME TO {table.name}")
@@ -835,7 +865,9 @@ class SQLiteTables:
 
     def _with(self, prefix: str) -> "SQLiteTables":
         self.flush()
-        return SQLiteTables(self._cursor, self._recorder, self._snapshots, prefix)
+        other = SQLiteTables(self._cursor, self._recorder, self._snapshots, prefix)
+        self._beside.append(other)
+        return other
 
     def _drop(self, prefix: str) -> None:
         self._run(";".join(f"DROP TABLE IF EXISTS {prefix}{table.name}" for table in READ_MODELS))

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from application.pull_calls import Pace
 from application.pull_schedule import PullSchedule
@@ -18,18 +19,14 @@ ROOM = RoomId("room-1")
 ROUNDS = 4
 
 
-def report(session: str, phase: str = "running", **more: str) -> dict[str, object]:
-    said: dict[str, object] = {
-        "messageId": f"{session}-m",
-        "turnId": "t1",
-        "role": "assistant",
-        "kind": "text",
-    }
+def report(session: str, phase: str = "running", **more: str) -> dict[str, Any]:
+    named = {"messageId": f"{session}-m", "turnId": "t1", "role": "assistant", "kind": "text"}
+    said: dict[str, Any] = {**named, "payload": {"text": f"said in {session}"}}
     return {
         "state": {
             "title": f"About {session}",
             "turn": {"turnId": "t1", "phase": phase, **more},
-            "messages": [{**said, "payload": {"text": f"said in {session}"}}],
+            "messages": [said],
         }
     }
 

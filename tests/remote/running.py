@@ -1,6 +1,7 @@
 """Starts the reference remote, tells it what to do, and reads what it was asked."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,10 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+import pytest
+
 from tests.remote.faults import Call
 from tests.remote.hosted import Step
 
 CHECKOUT = Path(__file__).parents[2]
+SECURE_NAME = "remote.example"
+"""The name in the certificate of a secure remote."""
 ANSWER_TIMEOUT_S = 60.0
 """For a machine that is very busy; no answer is expected to take this long."""
 
@@ -77,3 +82,32 @@ def running_remote(*steps: Step, tls: tuple[Path, Path] | None = None) -> Iterat
         yield remote
     finally:
         remote.kill()
+
+
+@contextmanager
+def secure_remote(folder: Path) -> Iterator[tuple[RunningRemote, Path]]:
+    """A remote whose certificate is its own authority, for the name and not for the address."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl here to make a certificate with")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    subprocess.run(
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+            ),
+            *("-subj", f"/CN={SECURE_NAME}", "-addext", f"subjectAltName=DNS:{SECURE_NAME}", "-days", "2"),
+            *("-out", str(certificate), "-keyout", str(key)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    step = {"do": "session", "room": "room", "session": "s"}
+    with running_remote(step, tls=(certificate, key)) as server:
+        yield server, certificate

@@ -1,12 +1,9 @@
 """What the client does that no fake does: how it writes calls, connects, tries again and gives up."""
 
 import asyncio
-import shutil
 import socket
 import ssl
-import subprocess
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,9 +16,8 @@ from infrastructure.addresses import Address, Resolve
 from infrastructure.http_client import DEFAULT_LIMITS, Limits
 from infrastructure.remote import BadRemote, HttpRemoteActivity, base_url
 from tests.remote.faults import Call
-from tests.remote.running import RunningRemote, running_remote
+from tests.remote.running import SECURE_NAME, RunningRemote, running_remote, secure_remote
 
-NAME = "remote.example"
 """A host name that only the tests' look-ups know."""
 SECRET = "secret-token"
 
@@ -239,7 +235,9 @@ def test_a_name_server_that_is_silent_takes_no_longer_than_connecting_may() -> N
         await asyncio.Event().wait()
         raise AssertionError
 
-    answer = list_agents(Remote(f"http://{NAME}"), "room", Limits(connect_timeout_s=0.1), resolve=think)
+    answer = list_agents(
+        Remote(f"http://{SECURE_NAME}"), "room", Limits(connect_timeout_s=0.1), resolve=think
+    )
 
     assert isinstance(answer, Failure)
     assert (answer.kind, answer.reason) == (FailureKind.TIMEOUT, "no connection within 0.1 s")
@@ -270,7 +268,7 @@ def test_a_call_cancelled_by_its_transport_is_a_value() -> None:
     async def give_up(host: str, port: int) -> Sequence[Address]:
         raise asyncio.CancelledError
 
-    answer = list_agents(Remote(f"http://{NAME}"), "room", resolve=give_up)
+    answer = list_agents(Remote(f"http://{SECURE_NAME}"), "room", resolve=give_up)
 
     assert isinstance(answer, Failure)
     assert (answer.kind, answer.retryable) == (FailureKind.CANCELED, False)
@@ -321,11 +319,11 @@ def test_a_redirect_is_not_followed(server: RunningRemote, room: RoomId) -> None
 )
 def test_a_name_may_not_lead_to_a_private_address(address: str) -> None:
     """P9: refused before anything is sent, and not tried again."""
-    answer = list_agents(Remote(f"http://{NAME}", token=SECRET), "room", resolve=Lookups([address]))
+    answer = list_agents(Remote(f"http://{SECURE_NAME}", token=SECRET), "room", resolve=Lookups([address]))
 
     assert isinstance(answer, Failure)
     assert (answer.kind, answer.retryable) == (FailureKind.REFUSED_ADDRESS, False)
-    assert NAME in answer.reason
+    assert SECURE_NAME in answer.reason
 
 
 @pytest.mark.parametrize(
@@ -344,21 +342,21 @@ def refuses(remote: Remote, **how: Any) -> bool:
 
 def test_private_addresses_are_allowed_by_the_room_or_by_the_settings() -> None:
     """P9: one of them is enough."""
-    assert refuses(Remote(f"http://{NAME}"))
-    assert not refuses(Remote(f"http://{NAME}", allows_private=True))
-    assert not refuses(Remote(f"http://{NAME}"), allows_private=True)
+    assert refuses(Remote(f"http://{SECURE_NAME}"))
+    assert not refuses(Remote(f"http://{SECURE_NAME}", allows_private=True))
+    assert not refuses(Remote(f"http://{SECURE_NAME}"), allows_private=True)
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_called(server: RunningRemote, room: RoomId) -> None:
     """P9: a second answer, which would lead elsewhere, is not asked for."""
     lookups = Lookups(["127.0.0.1"], ["10.0.0.7"])
 
-    answer = list_agents(Remote(f"http://{NAME}:{server.port}"), room, resolve=lookups)
+    answer = list_agents(Remote(f"http://{SECURE_NAME}:{server.port}"), room, resolve=lookups)
 
     assert isinstance(answer, AgentsPage)
-    assert lookups.asked == [NAME]
+    assert lookups.asked == [SECURE_NAME]
     (call,) = calls_for(server, room)
-    assert call.headers["host"] == f"{NAME}:{server.port}"
+    assert call.headers["host"] == f"{SECURE_NAME}:{server.port}"
     assert call.prefix == "/api/desktop/v1"
 
 
@@ -366,7 +364,7 @@ def test_each_new_connection_is_checked_anew(server: RunningRemote, room: RoomId
     lookups = Lookups(["127.0.0.1"], ["10.0.0.7"])
     server.do({"do": "fail", "room": room, "what": "cut", "calls": [1]})
 
-    answer = list_agents(Remote(f"http://{NAME}:{server.port}"), room, resolve=lookups)
+    answer = list_agents(Remote(f"http://{SECURE_NAME}:{server.port}"), room, resolve=lookups)
 
     assert kind_of(answer) is FailureKind.REFUSED_ADDRESS
 
@@ -374,7 +372,7 @@ def test_each_new_connection_is_checked_anew(server: RunningRemote, room: RoomId
 def test_the_next_address_is_tried_when_one_does_not_answer(server: RunningRemote, room: RoomId) -> None:
     lookups = Lookups(["127.0.0.2", "127.0.0.3", "127.0.0.1"])
 
-    answer = list_agents(Remote(f"http://{NAME}:{server.port}"), room, resolve=lookups)
+    answer = list_agents(Remote(f"http://{SECURE_NAME}:{server.port}"), room, resolve=lookups)
 
     assert isinstance(answer, AgentsPage)
 
@@ -391,45 +389,17 @@ def test_proxies_of_the_environment_are_not_asked(
 # Over TLS.
 
 
-@contextmanager
-def secure_remote(folder: Path) -> Iterator[tuple[RunningRemote, Path]]:
-    """A remote whose certificate is its own authority, for the name and not for the address."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl here to make a certificate with")
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-            ),
-            *("-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}", "-days", "2"),
-            *("-out", str(certificate), "-keyout", str(key)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    with running_remote({"do": "session", "room": "room", "session": "s"}, tls=(certificate, key)) as server:
-        yield server, certificate
-
-
 def test_certificates_are_checked_against_the_name_at_the_checked_address(tmp_path: Path) -> None:
     """P9, B3: an untrusted certificate is a matter of settings."""
     here: Resolve = Lookups(["127.0.0.1"])
     with secure_remote(tmp_path) as (server, certificate):
         trusting = ssl.create_default_context(cafile=str(certificate))
-        named, by_address = f"https://{NAME}:{server.port}", f"https://127.0.0.1:{server.port}"
+        named, by_address = f"https://{SECURE_NAME}:{server.port}", f"https://127.0.0.1:{server.port}"
 
         trusted = list_agents(Remote(named), "room", resolve=here, tls=trusting)
         untrusted = list_agents(Remote(named), "room", resolve=here)
         misnamed = list_agents(Remote(by_address), "room", tls=trusting)
-        plain = list_agents(Remote(f"http://{NAME}:{server.port}"), "room", resolve=here)
+        plain = list_agents(Remote(f"http://{SECURE_NAME}:{server.port}"), "room", resolve=here)
 
     assert isinstance(trusted, AgentsPage)
     for answer in (untrusted, misnamed):
