@@ -8,7 +8,7 @@ from typing import Any, Final, TextIO
 
 import structlog
 
-from infrastructure.cli.text import shown
+from infrastructure.text import shown
 
 _TOKEN: Final = re.compile(
     r"reprise_[\w-]{20,}|whsec_[\w+/=-]{8,}|(?i:bearer) +[\w.~+/=-]+|//[^/\s:@]+:[^/\s@]+@"

@@ -23,12 +23,13 @@ from infrastructure.cli.rooms import hide, rooms, unhide
 from infrastructure.cli.serving import serve
 from infrastructure.cli.status import status
 from infrastructure.cli.subscriptions import subscriptions
-from infrastructure.cli.text import note, shown
+from infrastructure.cli.text import note
 from infrastructure.cli.tokens import tokens
 from infrastructure.cli.upkeep import backup, copy, rebuild, verify
 from infrastructure.cli.waits import waits
 from infrastructure.cli.writing import delete, purge, restore, settle
 from infrastructure.settings import VARIABLES
+from infrastructure.text import shown
 
 
 class Verbs(click.Group):

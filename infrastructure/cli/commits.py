@@ -11,7 +11,8 @@ import click
 
 from infrastructure.cli.options import db_option, json_option, opened
 from infrastructure.cli.remote import asked, service_url, streamed, told, url_option
-from infrastructure.cli.text import GAP, on_narrow_terminal, say, say_json, shown
+from infrastructure.cli.text import GAP, on_narrow_terminal, say, say_json
+from infrastructure.text import shown
 
 if TYPE_CHECKING:
     from application.ledger import Ledger

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from infrastructure.cli.options import db_flag, db_option, json_option
-from infrastructure.cli.text import Column, say_json, shown, table
+from infrastructure.cli.text import Column, say_json, table
+from infrastructure.text import shown
 
 
 @click.group()

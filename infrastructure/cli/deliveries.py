@@ -9,7 +9,8 @@ import click
 
 from infrastructure.cli.failures import EXIT_NO_ROOM, EXIT_OUTPUT_CLOSED, Failure
 from infrastructure.cli.options import db_option, json_option, opened
-from infrastructure.cli.text import GAP, counted, note, on_narrow_terminal, say, say_json, shown, when
+from infrastructure.cli.text import GAP, note, on_narrow_terminal, say, say_json
+from infrastructure.text import counted, shown, when
 
 if TYPE_CHECKING:
     from domain.delta import CommittedDelta

@@ -10,8 +10,9 @@ import click
 
 from infrastructure.cli.failures import EXIT_CONFLICT, Failure
 from infrastructure.cli.options import db_option, dry_run_option, json_option, opened
-from infrastructure.cli.text import Column, counted, note, say, say_json, short, shown, table, when
+from infrastructure.cli.text import Column, note, say, say_json, table
 from infrastructure.cli.writing import may_ask
+from infrastructure.text import counted, short, shown, when
 
 if TYPE_CHECKING:
     from application.lanes import Choice, Delivered

@@ -6,7 +6,8 @@ import click
 
 from infrastructure.cli.failures import EXIT_REMOTE, Failure
 from infrastructure.cli.options import database_url, db_option, decides_only, json_option, opened
-from infrastructure.cli.text import note, say, say_json, shown
+from infrastructure.cli.text import note, say, say_json
+from infrastructure.text import shown
 
 if TYPE_CHECKING:
     from application.destinations import Destinations

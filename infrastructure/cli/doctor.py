@@ -9,7 +9,8 @@ import click
 from infrastructure.cli.failures import EXIT_FAILED, failure_of
 from infrastructure.cli.options import database, database_url, db_option, json_option, opened
 from infrastructure.cli.remote import asked, service_url, told, url_option
-from infrastructure.cli.text import counted, note, say, say_json, shown
+from infrastructure.cli.text import note, say, say_json
+from infrastructure.text import counted, shown
 
 FREE_BYTES_MIN: Final = 2**30
 CLOCK_SKEW_S_MAX: Final = 5.0

@@ -3,7 +3,8 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from infrastructure.cli.text import Column, counted, note, say, say_json, shown, table
+from infrastructure.cli.text import Column, note, say, say_json, table
+from infrastructure.text import counted, shown
 from infrastructure.transcripts.formats import FORMATS
 
 if TYPE_CHECKING:

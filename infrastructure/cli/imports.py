@@ -11,7 +11,8 @@ import click
 
 from infrastructure.cli.failures import EXIT_FAILED
 from infrastructure.cli.options import database_url, db_option, dry_run_option, json_option, opened
-from infrastructure.cli.text import counted, note, shown
+from infrastructure.cli.text import note
+from infrastructure.text import counted, shown
 
 if TYPE_CHECKING:
     from application.ledger import Ledger

@@ -9,7 +9,8 @@ import click
 from infrastructure.cli.failures import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_REMOTE, EXIT_TRY_AGAIN, Failure
 from infrastructure.cli.options import database_url, db_option, opened
 from infrastructure.cli.rooms import rooms_of
-from infrastructure.cli.text import counted, note, say, short, shown, when
+from infrastructure.cli.text import note, say
+from infrastructure.text import counted, short, shown, when
 
 if TYPE_CHECKING:
     from application.rooms import Rooms

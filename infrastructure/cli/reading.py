@@ -13,18 +13,15 @@ from infrastructure.cli.text import (
     STATUS_STYLES,
     WIDE,
     Column,
-    counted,
     note,
     on_narrow_terminal,
     on_terminal,
     say,
     say_json,
-    short,
-    shown,
     table,
-    when,
     wrapped,
 )
+from infrastructure.text import counted, short, shown, when
 
 if TYPE_CHECKING:
     from application.ledger import Ledger
@@ -240,7 +237,7 @@ def events_(session: str, room: str, as_json: bool) -> None:
     A session's events count by version, all events of the store by position. The history of a purged
     session is found with --room.
     """
-    from infrastructure.cli.history import as_json_object
+    from infrastructure.history import as_json_object
 
     with opened() as ledger:
         for stored in ledger.events(room_of(ledger, session, room), session):
@@ -251,7 +248,7 @@ def events_(session: str, room: str, as_json: bool) -> None:
 
 
 def _tell_event(stored: "StoredEvent") -> None:
-    from infrastructure.cli.history import in_words
+    from infrastructure.history import in_words
 
     words = in_words(stored)
     head = f"{stored.version:>5}{GAP}at {stored.position:<7}{GAP}{when(stored.recorded_at)}{GAP}"

@@ -14,7 +14,8 @@ from infrastructure.cli.options import (
     room_of,
     room_option,
 )
-from infrastructure.cli.text import Column, note, say, say_json, shown, table
+from infrastructure.cli.text import Column, note, say, say_json, table
+from infrastructure.text import shown
 
 if TYPE_CHECKING:
     from application.ledger import Ledger

@@ -7,7 +7,8 @@ import click
 from infrastructure.cli.failures import EXIT_FAILED
 from infrastructure.cli.options import db_option, json_option, opened
 from infrastructure.cli.remote import asked, service_url, told, url_option
-from infrastructure.cli.text import counted, say, say_json, shown
+from infrastructure.cli.text import say, say_json
+from infrastructure.text import counted, shown
 
 if TYPE_CHECKING:
     from application.status import StatusView

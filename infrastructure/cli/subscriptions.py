@@ -12,8 +12,9 @@ from infrastructure.cli.options import (
     json_option,
     opened,
 )
-from infrastructure.cli.text import Column, note, say, say_json, short, shown, table, when
+from infrastructure.cli.text import Column, note, say, say_json, table
 from infrastructure.cli.writing import may_ask
+from infrastructure.text import short, shown, when
 
 if TYPE_CHECKING:
     from application.ledger import Ledger
@@ -157,7 +158,7 @@ def list_(as_json: bool) -> None:
 @db_option
 def show(name: str, as_json: bool) -> None:
     """Show a destination, what waits for it, and what happened to it."""
-    from infrastructure.cli.history import as_json_object, in_words
+    from infrastructure.history import as_json_object, in_words
 
     with opened() as ledger:
         state = ledger.subscriptions.show(name).state

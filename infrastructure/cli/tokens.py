@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from infrastructure.cli.options import database, db_option, json_option
-from infrastructure.cli.text import Column, note, say, say_json, short, shown, table, when
+from infrastructure.cli.text import Column, note, say, say_json, table
+from infrastructure.text import short, shown, when
 
 if TYPE_CHECKING:
     from application.access import Token, Tokens

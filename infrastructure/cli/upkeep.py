@@ -7,7 +7,8 @@ import click
 from infrastructure import settings
 from infrastructure.cli.failures import EXIT_FAILED
 from infrastructure.cli.options import database_url, db_option, json_option, opened
-from infrastructure.cli.text import counted, note, say, say_json, shown
+from infrastructure.cli.text import note, say, say_json
+from infrastructure.text import counted, shown
 
 
 @click.command()

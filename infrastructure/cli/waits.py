@@ -6,7 +6,8 @@ import click
 
 from infrastructure.cli.options import db_option, dry_run_option, json_option, opened
 from infrastructure.cli.rooms import changing, rooms_of, tell
-from infrastructure.cli.text import Column, counted, note, say, say_json, short, shown, table, when
+from infrastructure.cli.text import Column, note, say, say_json, table
+from infrastructure.text import counted, short, shown, when
 
 if TYPE_CHECKING:
     from application.rooms import HeldLane, Reason

@@ -10,7 +10,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from infrastructure.cli.import_run import last_commit
-from infrastructure.cli.text import note, say, say_json, short, when
+from infrastructure.cli.text import note, say, say_json
+from infrastructure.text import short, when
 
 if TYPE_CHECKING:
     from application.views import MessageView

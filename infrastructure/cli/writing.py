@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infrastructure.cli.options import db_option, decides_only, dry_run_option, opened, room_of, room_option
-from infrastructure.cli.text import counted, note, say, shown
+from infrastructure.cli.text import note, say
 from infrastructure.cli.upkeep import restore_file
+from infrastructure.text import counted, shown
 
 if TYPE_CHECKING:
     from application.ledger import Ledger

@@ -13,7 +13,7 @@ from application.past import Comparison
 from application.ports import StoredEvent
 from domain.delta import CommittedDelta
 from domain.errors import NotFound
-from infrastructure.cli.history import as_json_object
+from infrastructure.history import as_json_object
 from infrastructure.http import problems
 from infrastructure.http.access import needs
 from infrastructure.http.ancestor import VERSION_MAX

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from infrastructure.cli.history import in_words
+from infrastructure.history import in_words
 from tests.cli.conftest import CHILD, PARENT, ROOM, Cli
 
 SUMMARY_KEYS = [

@@ -7,7 +7,7 @@ from domain.backoff import BACKOFF, LIST_LANE, Trouble, fail, messages_lane
 from domain.backoff_policy import SERVICE_POLICY
 from domain.breaker import BREAKER, SERVICE_BREAKER, open_breaker
 from domain.ids import SessionId
-from infrastructure.cli.text import when
+from infrastructure.text import when
 from tests.cli.conftest import Cli
 
 ROOM = "room-1"

@@ -5,7 +5,7 @@ from typing import assert_never
 from domain.backoff import BackoffEvent, Cleared, Delayed, Parked, Paused, Refused, Resumed
 from domain.breaker import BreakerClosed, BreakerEvent, BreakerOpened, ProbeFailed, ProbeStarted
 from domain.tracked_room import RemoteChanged, RoomEvent, SessionHidden, SessionUnhidden, Tracked, Untracked
-from infrastructure.cli.text import short, shown, when
+from infrastructure.text import short, shown, when
 
 PullHistoryEvent = BackoffEvent | BreakerEvent | RoomEvent
 

@@ -15,7 +15,7 @@ from domain.subscription import (
     Skipped,
     SubscriptionEvent,
 )
-from infrastructure.cli.text import counted, shown, when
+from infrastructure.text import counted, shown, when
 
 
 def subscription_words(event: SubscriptionEvent) -> str:

@@ -11,7 +11,7 @@ from domain.breaker import BreakerOpened
 from domain.event import Event
 from domain.ids import Position, RoomId, SessionId, TransactionId
 from domain.tracked_room import SessionHidden
-from infrastructure.cli.history import ERASED, as_json_object, in_words
+from infrastructure.history import ERASED, as_json_object, in_words
 from infrastructure.store.topics import KINDS
 
 

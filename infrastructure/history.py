@@ -46,9 +46,9 @@ from domain.turn import (
     TurnSettled,
     TurnStarted,
 )
-from infrastructure.cli.pull_history import PullHistoryEvent, pull_words
-from infrastructure.cli.subscription_words import subscription_words
-from infrastructure.cli.text import counted, short, shown, when
+from infrastructure.pull_history import PullHistoryEvent, pull_words
+from infrastructure.subscription_words import subscription_words
+from infrastructure.text import counted, short, shown, when
 
 ERASED: Final = "[content erased]"
 
