@@ -398,7 +398,7 @@ def agent_view(row: SessionRow, home: str) -> AgentView:
         message_version=state.message_version,
         version=state.own_version,
         epoch=home,
-        home=home,
+        home=state.home or home,
     )
 
 

@@ -10,6 +10,7 @@ from tests.benchmarks import (
     long_session,
     many_callers,
     one_caller,
+    pull,
     service,
     startup,
     streams,
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "transcripts": transcripts.run,
     "folder": folder.run,
     "startup": startup.run,
+    "pull": pull.run,
     "service": service.run,
     "streams": streams.run,
 }
