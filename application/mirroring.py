@@ -182,7 +182,7 @@ def _take_status(draft: Draft, shown: RemoteSession) -> None:
     """
     state = draft.state
     was_told_here = (state.lifecycle_status or state.current_phase) and not state.status_pulled
-    if was_told_here and shown.updated_at_unix_ms <= state.last_event_at:
+    if was_told_here and shown.updated_at_unix_ms <= max(state.last_event_at, state.status_at):
         return
     if state.has_ended and lifecycle_end(shown.lifecycle_status) is None:
         if not shown.lifecycle_status:
@@ -255,7 +255,8 @@ def _take_message(draft: Draft, row: RemoteMessage) -> TurnId:
         draft.add(
             TurnStarted(turn_id=turn, phase="running", started_at=began, after_message=after, backfilled=True)
         )
-    update = MessageUpdate(
+    # Its parts were checked when the page was read.
+    update = MessageUpdate.model_construct(
         message_id=row.message_id,
         turn_id=turn,
         role=row.role,

@@ -22,17 +22,24 @@ _Ready = tuple[bool, int, RoomId, str]
 """A due lane: whether it reads messages, since when it is due, room, lane. They take turns in this order."""
 
 
+def service_schedule(seed: str = "", pace: Pace = SERVICE_PACE) -> "PullSchedule":
+    """The schedule as the service has it: waits and breakers are on."""
+    return PullSchedule(pace, SERVICE_POLICY, SERVICE_BREAKER, seed)
+
+
 class PullSchedule:
     """The rooms that one process pulls in. Times are Unix milliseconds, and come from outside."""
 
     def __init__(
         self,
         pace: Pace = SERVICE_PACE,
-        waits: BackoffPolicy | None = SERVICE_POLICY,
-        breakers: BreakerPolicy | None = SERVICE_BREAKER,
+        waits: BackoffPolicy | None = None,
+        breakers: BreakerPolicy | None = None,
         seed: str = "",
     ) -> None:
-        """`waits` None: failures cost nothing. `breakers` None: hosts have none. `seed` feeds the jitter."""
+        """`waits` None: failures cost nothing, and each tick tries again (SPEC B1). `breakers` None: hosts have
+        none. `seed` feeds the jitter.
+        """
         self._pace = pace
         self._outcomes = Outcomes(waits, breakers, seed)
         self._rooms: dict[RoomId, RoomPulls] = {}

@@ -143,7 +143,10 @@ class SessionReader:
 
     async def _call(self, after: RemoteCursor, limit: int) -> MessagesPage | Failure:
         self._reading = replace(self._reading, calls=self._reading.calls + 1)
-        return await self._activity.list_messages(self._remote, self._room, self._session, after, limit)
+        page = await self._activity.list_messages(self._remote, self._room, self._session, after, limit)
+        if isinstance(page, Failure) or page.epoch:
+            return page
+        return replace(page, epoch=self._shown.epoch)  # Some say it in their list alone.
 
     async def _take(self, page: Page) -> Took | Failure:
         """Store a page."""

@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from application.ports import Clock
-from application.pull_schedule import PullSchedule
+from application.pull_schedule import service_schedule
 from domain.errors import RepriseError
 from infrastructure.asynchronous import AsyncLedger
 from infrastructure.pulls import PullLoop
@@ -48,7 +48,7 @@ class PullWorker:
                         await self._stopping.wait()
 
     async def _pull(self) -> None:
-        schedule = PullSchedule(seed=(await self._ledger.store_ids())[-1])
+        schedule = service_schedule((await self._ledger.store_ids())[-1])
         async with HttpRemoteActivity(self._clock) as activity:
             self._loop = PullLoop(self._ledger, activity, schedule, self._clock)
             if not self._stopping.is_set():

@@ -153,7 +153,7 @@ def _run(room: str, summary: Summary, *, once: bool) -> End:
     import asyncio
     import signal
 
-    from application.pull_schedule import PullSchedule
+    from application.pull_schedule import service_schedule
     from domain.ids import RoomId
     from infrastructure.main import SystemClock, open_ledger_async
     from infrastructure.pulls import PullLoop
@@ -162,7 +162,7 @@ def _run(room: str, summary: Summary, *, once: bool) -> End:
     async def pulling() -> End:
         clock = SystemClock()
         async with open_ledger_async(database_url()) as ledger, HttpRemoteActivity(clock) as activity:
-            schedule = PullSchedule(seed=(await ledger.store_ids())[-1])
+            schedule = service_schedule((await ledger.store_ids())[-1])
             only = RoomId(room) if room else None
             loop = PullLoop(ledger, activity, schedule, clock, only=only, tell=summary.tell)
             for number in (signal.SIGINT, signal.SIGTERM):

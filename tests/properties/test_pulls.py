@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from application.pull_calls import Pace
-from application.pull_schedule import PullSchedule
+from application.pull_schedule import service_schedule
 from domain import backoff, tracked_room
 from domain.backoff import BACKOFF
 from domain.ids import SessionId
@@ -275,7 +275,7 @@ async def played(*, says_home: bool) -> AsyncIterator[Played]:
     remote.do({"do": "speak", "room": ROOM, "home": "there" if says_home else ""})
     async with open_ledger_async("memory://", clock=clock) as ledger:
         await ledger.change(tracked_room.ROOM, ROOM, lambda room: tracked_room.track(room, URL))
-        yield Played(ledger, PullLoop(ledger, remote, PullSchedule(STILL), clock), remote, clock)
+        yield Played(ledger, PullLoop(ledger, remote, service_schedule(pace=STILL), clock), remote, clock)
 
 
 async def _tell(history: Sequence[Step], *, says_home: bool) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from application.pull_calls import SERVICE_PACE, Pace
-from application.pull_schedule import PullSchedule
+from application.pull_schedule import service_schedule
 from application.remote import AgentsPage, Failure, MessagesPage, Remote
 from domain import backoff, tracked_room
 from domain.backoff import BACKOFF, LIST_LANE, RoomBackoff
@@ -72,7 +72,7 @@ class Pulled:
 async def pulled(url: str, client: FakeRemoteActivity, clock: FakeClock) -> AsyncIterator[Pulled]:
     async with open_ledger_async(url, clock=clock) as ledger:
         log = Log()
-        loop = PullLoop(ledger, client, PullSchedule(STILL), clock, tell=log.tell)
+        loop = PullLoop(ledger, client, service_schedule(pace=STILL), clock, tell=log.tell)
         yield Pulled(ledger, loop, client, clock, log)
 
 
@@ -425,7 +425,7 @@ def test_a_stop_ends_calls_that_are_at_work_and_charges_nobody(tmp_path: Path) -
         async with open_ledger_async(f"sqlite:///{tmp_path}/reprise.db", clock=clock) as ledger:
             await ledger.change(tracked_room.ROOM, ROOM, lambda room: tracked_room.track(room, URL))
             stuck = Stuck()
-            loop = PullLoop(ledger, stuck, PullSchedule(SERVICE_PACE), clock)
+            loop = PullLoop(ledger, stuck, service_schedule(pace=SERVICE_PACE), clock)
             await loop.refresh()
             loop.trigger(ROOM)
             running = asyncio.create_task(loop.run())

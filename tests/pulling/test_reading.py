@@ -177,6 +177,20 @@ def test_an_announced_epoch_is_believed() -> None:
     play(story, {"do": "speak", "room": ROOM, "home": "there"}, message("a"), message("b"))
 
 
+def test_an_epoch_that_only_the_list_announces_is_believed() -> None:
+    """As our own service does: its pages of messages say nothing of it."""
+
+    async def story(place: Mirror) -> None:
+        await place.read()
+        place.activity.do(*began_anew("a", "b"), silent)
+        await place.read()
+
+        assert (await place.pull()).epoch == 2
+
+    silent = {"do": "claim", "room": ROOM, "session": SESSION, "claim": {"epoch": ""}}
+    play(story, {"do": "speak", "room": ROOM, "home": "there"}, message("a"), message("b"), silent)
+
+
 def test_a_message_that_moved_from_the_cursor_starts_no_epoch() -> None:
     async def story(place: Mirror) -> None:
         await place.read()

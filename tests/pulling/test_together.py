@@ -7,7 +7,7 @@ from pathlib import Path
 
 from application.aggregates import change
 from application.pull_calls import Pace
-from application.pull_schedule import PullSchedule
+from application.pull_schedule import service_schedule
 from domain import tracked_room
 from domain.backoff import BACKOFF
 from domain.breaker import BREAKER
@@ -68,7 +68,8 @@ def test_two_that_fail_at_once_agree_on_one_wait_and_on_one_probe_at_a_time(url:
     async def story() -> None:
         async with open_ledger_async(url, clock=clock) as one, open_ledger_async(url, clock=clock) as other:
             loops = [
-                PullLoop(ledger, remote, PullSchedule(Pace(spreads=False)), clock) for ledger in (one, other)
+                PullLoop(ledger, remote, service_schedule(pace=Pace(spreads=False)), clock)
+                for ledger in (one, other)
             ]
 
             async def round_of_both() -> None:
@@ -121,7 +122,7 @@ def test_a_store_that_another_process_fills_is_read_on_from_there(tmp_path: Path
 
     async def pull_once() -> None:
         async with open_ledger_async(url, clock=clock) as ledger:
-            loop = PullLoop(ledger, remote, PullSchedule(Pace(spreads=False)), clock)
+            loop = PullLoop(ledger, remote, service_schedule(pace=Pace(spreads=False)), clock)
             await loop.refresh()
             loop.trigger(ROOM)
             await loop.once()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from application.pull_calls import Pace
-from application.pull_schedule import PullSchedule
+from application.pull_schedule import service_schedule
 from domain import tracked_room
 from domain.ids import RoomId
 from infrastructure.asynchronous import AsyncLedger
@@ -37,7 +37,7 @@ class Side:
     def __init__(self, ledger: AsyncLedger, activity: HttpRemoteActivity) -> None:
         self.ledger = ledger
         clock = SystemClock()
-        self.loop = PullLoop(ledger, activity, PullSchedule(Pace(spreads=False)), clock)
+        self.loop = PullLoop(ledger, activity, service_schedule(pace=Pace(spreads=False)), clock)
 
     async def track(self, url: str) -> None:
         await self.ledger.change(tracked_room.ROOM, ROOM, lambda room: tracked_room.track(room, url))
