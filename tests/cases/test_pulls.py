@@ -203,7 +203,7 @@ def test_e03_each_spelling_of_retry_after_is_a_floor(
 
 
 def test_e07_200_rooms_that_fail_at_once_are_no_herd(tmp_path: Path) -> None:
-    """Case E07: Behind the first second there are 20 calls a second at the most, and the same ones each time."""
+    """Case E07: Behind the first second there are at most 20 calls a second, and the same each time."""
 
     def played() -> list[int]:
         async def story() -> None:
