@@ -37,8 +37,9 @@ class PullSchedule:
         breakers: BreakerPolicy | None = None,
         seed: str = "",
     ) -> None:
-        """`waits` None: failures cost nothing, and each tick tries again (SPEC B1). `breakers` None: hosts have
-        none. `seed` feeds the jitter.
+        """`waits` None: failures cost nothing, and each tick tries again (SPEC B1).
+
+        `breakers` None: hosts have none. `seed` feeds the jitter.
         """
         self._pace = pace
         self._outcomes = Outcomes(waits, breakers, seed)
