@@ -43,6 +43,7 @@ from domain.event import Event
 from domain.ids import Position, RoomId, SessionId
 from domain.reports import MessageReport, StateReport
 from domain.session import Session
+from infrastructure.answers import Answers
 from infrastructure.store.event_store import EventStore
 
 READERS_MAX: Final = 16
@@ -69,6 +70,7 @@ class AsyncLedger:
         self._store = store
         self._readers = ThreadPoolExecutor(READERS_MAX, "reprise-reader")
         self._observers = ThreadPoolExecutor(1, "reprise-observer")
+        self._answers: Answers | None = None
         self._is_notifying = False
         self._is_closed = False
 
@@ -356,7 +358,10 @@ class AsyncLedger:
         return command.reply(await self._submit(command.decide(self._ledger.clock.now_ms)))
 
     async def _submit(self, decide: Decide) -> Committed:
-        committed = await asyncio.wrap_future(self._store.enqueue(decide))
+        answers = self._answers
+        if answers is None or answers.loop is not asyncio.get_running_loop():
+            answers = self._answers = Answers(asyncio.get_running_loop())
+        committed = await answers.awaited(self._store.enqueue(decide, answers.wake))
         if committed.delta and self._ledger.delivery.has_observers:
             self._wake_observers()
         return committed

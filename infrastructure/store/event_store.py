@@ -87,9 +87,9 @@ class EventStore:
     def submit(self, decide: Decide) -> Committed:
         return self.enqueue(decide).result()
 
-    def enqueue(self, decide: Decide) -> "Future[Committed]":
-        """As `submit`, for whoever does not wait for the answer at once."""
-        return self._group.submit(decide)
+    def enqueue(self, decide: Decide, wake: Callable[[], None] | None = None) -> "Future[Committed]":
+        """As `submit`, for whoever does not wait for the answer at once; see `GroupCommit.submit`."""
+        return self._group.submit(decide, wake)
 
     def finish(self) -> None:
         """Answer every command that was taken, and take no more; reading goes on."""

@@ -16,7 +16,8 @@ QUEUE_MAX: Final = 1_024
 """Commands that may wait for the writer; one more is refused with Overloaded."""
 
 Run = Callable[[Sequence[Decide]], Sequence[Done]]
-_Command = tuple[Decide, "Future[Committed]"]
+Wake = Callable[[], None]
+_Command = tuple[Decide, "Future[Committed]", Wake | None]
 
 
 class GroupCommit:
@@ -31,8 +32,10 @@ class GroupCommit:
         self._thread: Thread | None = None
         self._is_closed = False
 
-    def submit(self, decide: Decide) -> "Future[Committed]":
+    def submit(self, decide: Decide, wake: Wake | None = None) -> "Future[Committed]":
         """Have a command decided and stored; its answer comes when that is durable.
+
+        `wake` is called by the writer's thread behind the answers of a commit, once for all that gave it.
 
         Raises Overloaded when too many are waiting already, StoreUnavailable after `close`, and StoreError
         for a decision that asks for another one, which would wait for itself.
@@ -45,7 +48,7 @@ class GroupCommit:
                 raise StoreUnavailable("the store was closed; open it again")
             if self._waiting.qsize() >= self._queue_max:
                 raise Overloaded(f"{self._queue_max} commands are waiting; try again later")
-            self._waiting.put((decide, answer))
+            self._waiting.put((decide, answer, wake))
             if self._thread is None:
                 self._thread = Thread(target=self._work, name="reprise-writer", daemon=True)
                 self._thread.start()
@@ -64,14 +67,16 @@ class GroupCommit:
         while batch := self._next_batch():
             running = [command for command in batch if command[1].set_running_or_notify_cancel()]
             try:
-                done = self._run([decide for decide, _ in running])
+                done = self._run([decide for decide, _, _ in running])
             except BaseException as error:
                 done = [error for _ in running]
-            for (_, answer), outcome in zip(running, done, strict=True):
+            for (_, answer, _), outcome in zip(running, done, strict=True):
                 if isinstance(outcome, BaseException):
                     answer.set_exception(outcome)
                 else:
                     answer.set_result(outcome)
+            for wake in {wake for _, _, wake in running if wake}:
+                wake()
             del batch, running, done
 
     def _next_batch(self) -> list[_Command]:

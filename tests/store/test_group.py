@@ -113,6 +113,22 @@ def test_a_command_that_was_called_off_while_it_waited_is_not_run() -> None:
     group.close()
 
 
+def test_who_shares_a_way_to_be_woken_is_woken_once_behind_all_answers_of_a_commit() -> None:
+    held = Held(answered)
+    group = GroupCommit(held)
+    woken: list[list[bool]] = []
+
+    def wake() -> None:
+        woken.append([answer.done() for answer in answers])
+
+    answers = held_back(group, held, [])
+    answers += [group.submit(nothing, wake) for _ in range(3)]
+    held.let_go.set()
+    group.close()
+
+    assert woken == [[True] * 4]
+
+
 def test_a_command_sees_what_those_before_it_in_its_batch_stored(place: Place) -> None:
     store = place.store()
     done, _ = store._writer.run([place.decides(titled(title)) for title in ("a", "b", "c")])
