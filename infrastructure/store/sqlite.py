@@ -466,6 +466,7 @@ class SQLiteTables:
 
     @property
     def lanes(self) -> LaneTables:
+        self.flush()
         return LaneTables(SQLiteStatements(self._db))
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
