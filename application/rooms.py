@@ -32,6 +32,15 @@ class HeldLane:
     wait: Wait | None
     is_paused: bool
 
+    @property
+    def state(self) -> str:
+        """paused, parked, refused (which holds nothing yet) or waiting."""
+        if self.is_paused or self.wait is None:
+            return "paused"
+        if self.wait.is_parked:
+            return "parked"
+        return "waiting" if self.wait.until > self.wait.began else "refused"
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -105,11 +114,11 @@ class Rooms:
 
     def held_lanes(self) -> Sequence[HeldLane]:
         """Every lane that waits or is paused, by room and lane."""
-        return [
-            HeldLane(held.state.room, lane, held.state.waits.get(lane), lane in held.state.pauses)
-            for held in self.store.aggregates(BACKOFF)
-            for lane in sorted({*held.state.waits, *held.state.pauses})
-        ]
+        return [lane for held in self.store.aggregates(BACKOFF) for lane in _held_lanes(held.state)]
+
+    def held_lanes_of(self, room: str) -> Sequence[HeldLane]:
+        """The lanes of a room that wait or are paused; raises NotFound when it was never tracked."""
+        return _held_lanes(self.waits(self._tracked(room).room))
 
     def breakers(self) -> Sequence[HostBreaker]:
         """The hosts that are not called at the moment but for probes."""
@@ -171,6 +180,11 @@ def _named(name: str) -> str:
         detail = f"expected a name of 1 to {ID_LENGTH_MAX} characters that every database can keep"
         raise Rejected("invalid_id", "room", "", detail)
     return trimmed
+
+
+def _held_lanes(state: RoomBackoff) -> Sequence[HeldLane]:
+    names = sorted({*state.waits, *state.pauses})
+    return [HeldLane(state.room, lane, state.waits.get(lane), lane in state.pauses) for lane in names]
 
 
 def lane_of(name: str) -> str:

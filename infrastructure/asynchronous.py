@@ -25,6 +25,7 @@ from application.ports import (
     StoredEvent,
     Verification,
 )
+from application.rooms import Rooms
 from application.status import StatusView, status_of
 from application.subscriptions import Subscriptions
 from application.views import (
@@ -238,6 +239,11 @@ class AsyncLedger:
     async def with_subscriptions(self, call: Callable[[Subscriptions], T]) -> T:
         """What a call of `Ledger.subscriptions` comes to."""
         return await self._read(lambda: call(self._ledger.subscriptions))
+
+    async def with_rooms(self, call: Callable[[Rooms], T], actor: str = "") -> T:
+        """What a call about rooms that are pulled in comes to; `actor` is who asks."""
+        ledger = self._ledger
+        return await self._read(lambda: call(Rooms(ledger.store, ledger.clock, actor)))
 
     async def extent(self) -> Extent:
         """See `Store.extent`."""

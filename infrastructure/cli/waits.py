@@ -49,17 +49,9 @@ def list_(as_json: bool) -> None:
     table(columns, [*map(_lane_cells, lanes), *map(_host_cells, hosts)])
 
 
-def _state(lane: "HeldLane") -> str:
-    if lane.is_paused:
-        return "paused"
-    if lane.wait and lane.wait.is_parked:
-        return "parked"
-    return "refused" if lane.wait and lane.wait.until == lane.wait.began else "waiting"
-
-
 def _lane_object(lane: "HeldLane") -> dict[str, Any]:
     wait = lane.wait
-    told = {"room": lane.room, "lane": lane.lane, "state": _state(lane)}
+    told = {"room": lane.room, "lane": lane.lane, "state": lane.state}
     if wait is None:
         return told
     return {
@@ -87,7 +79,7 @@ def _lane_cells(lane: "HeldLane") -> tuple[str, ...]:
     wait = lane.wait
     failures = str(wait.failures + wait.refusals) if wait else "-"
     until = "resumed" if lane.is_paused else when(wait.until) if wait else "-"
-    return (shown(lane.room), shown(lane.lane) or "every lane", _state(lane), failures, until)
+    return (shown(lane.room), shown(lane.lane) or "every lane", lane.state, failures, until)
 
 
 def _host_cells(host: "HostBreaker") -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from infrastructure.http import (
     reading,
     reports,
     stream,
+    waits,
 )
 from infrastructure.http.guard import Guard
 from infrastructure.http.health import Readiness
@@ -41,6 +42,8 @@ ROUTERS: Final = (
     stream.router,
     deliveries.reading,
     deliveries.operating,
+    waits.reading,
+    waits.operating,
     probes.status,
 )
 """The routes under each prefix; the ones that are called most come first, as routes are tried in order."""

@@ -11,7 +11,7 @@ TIME: Final = (
     r"^$|^-?[0-9]{1,18}$|^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}.*([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 )
 """What a time in a query looks like, for the OpenAPI document."""
-NESTED: Final = ("turnList", "interactionList")
+NESTED: Final = ("turnList", "interactionList", "lanes", "heldBy")
 """Lists of views inside a view, whose times are told alike."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
