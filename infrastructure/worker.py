@@ -114,6 +114,8 @@ class DeliveryWorker:
         self._wakes: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
+        self._is_over = False
+        """No lane is delivered any more, and none will be claimed."""
         self._end, self._busy_until = Position(0), 0.0
         self._refresh_at = self._mend_at = 0.0
         self._setting: frozenset[Lease] = frozenset()
@@ -140,7 +142,7 @@ class DeliveryWorker:
             beating.cancel()
             trimming.cancel()
             await self._end_lanes()
-            self._is_stopping = True
+            self._is_stopping = self._is_over = True
             self._marked.set()
             await marking
             for served in self._served.values():
@@ -348,8 +350,8 @@ class DeliveryWorker:
         self._marked.set()
 
     async def _marking(self) -> None:
-        """Set all marks that came up while the ones before were being set, until the worker has stopped."""
-        while not (self._is_stopping and not self._tasks and not self._marks):
+        """Set all marks that came up while the ones before were being set, until no more can come up."""
+        while not (self._is_over and not self._marks):
             await self._marked.wait()
             self._marked.clear()
             marks, self._marks = self._marks, {}
@@ -368,7 +370,7 @@ class DeliveryWorker:
             lost = await self._do(self.lanes.settle, marks, self.owner, now, until, wakes)
         except RepriseError as error:
             log.warning("marks_not_set", error=str(error), marks=len(marks))
-            if not self._is_stopping:  # Else the leases run out and somebody delivers them again.
+            if not self._is_over:  # Else the leases run out and somebody delivers them again.
                 await asyncio.sleep(POLL_S)
                 for mark in marks:
                     later = self._marks.get(mark.lease)

@@ -6,10 +6,9 @@ import pytest
 
 from application.aggregates import change
 from application.pull_calls import SERVICE_PACE, Call
-from application.pull_schedule import PullSchedule
+from application.pull_schedule import PullSchedule, service_schedule
 from application.pull_waits import claim, learn, settle
 from domain.backoff import BACKOFF, LIST_LANE, Trouble
-from domain.backoff_policy import SERVICE_POLICY
 from domain.breaker import BREAKER, SERVICE_BREAKER
 from domain.ids import RoomId
 from domain.tracked_room import ROOM, track
@@ -66,7 +65,7 @@ def start(place: Place, *rooms: str) -> Process:
     store = place.store()
     for room in rooms:
         change(store, ROOM, room, lambda state: track(state, "http://h"), place.clock.now)
-    process = Process(place, store, PullSchedule(replace(SERVICE_PACE, spreads=False), SERVICE_POLICY))
+    process = Process(place, store, service_schedule(pace=replace(SERVICE_PACE, spreads=False)))
     process.look()
     return process
 

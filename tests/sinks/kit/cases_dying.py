@@ -1,17 +1,20 @@
 """Workers that die, are late, are slow, or stop."""
 
 import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
-from application.lanes import Claim, Mark, Parking, Release, State, Want
+from application.lanes import Claim, Lanes, Mark, Parking, Release, State, Want
 from application.sinks import Parcel, Receipt, Sink
 from domain.errors import LeaseLost
 from domain.ids import Position, TransactionId
 from domain.subscription import Filter
 from infrastructure import crashpoints
 from tests.sinks.kit.cases import CLAIMED, DELIVERED, PENDING, case
-from tests.sinks.kit.house import LEASE_MS, NAME, House, until
+from tests.sinks.kit.house import LEASE_MS, NAME, PATIENCE_S, House, until
 
 
 def claim_by_hand(house: House, owner: str = "dead", lanes: int = 10) -> list[Claim]:
@@ -178,6 +181,38 @@ async def a_worker_that_stops_finishes_what_it_has_begun_and_gives_back_the_rest
     assert house.states() == [DELIVERED, PENDING]
     await house.work()
     assert await house.ids(2) == said
+
+
+@case()
+async def a_worker_that_stops_while_it_claims_gives_back_what_it_gets(house: House) -> None:
+    house.subscribe()
+    await house.bench.hold()
+    house.say("a", "r1")
+    first = await house.work()
+    await house.stands(CLAIMED)
+    claiming, go_on = threading.Event(), threading.Event()
+    lanes = first.worker.lanes
+
+    class Late:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(lanes, name)
+
+        def claim(self, *arguments: Any) -> Sequence[Claim]:
+            claiming.set()
+            go_on.wait(PATIENCE_S)
+            return lanes.claim(*arguments)
+
+    first.worker.lanes = cast(Lanes, Late())
+    await asyncio.to_thread(claiming.wait, PATIENCE_S)
+    await asyncio.to_thread(house.say, "b", "r2")
+
+    first.worker.stop()
+    await house.bench.let_go()
+    await house.stands(DELIVERED, PENDING)
+    go_on.set()
+    await first.task
+
+    assert house.states() == [DELIVERED, PENDING]
 
 
 @case()
