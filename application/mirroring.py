@@ -49,7 +49,7 @@ def mirror(
 ) -> Callable[[Work, Loader], Mapping[str, Any]]:
     """The rule that takes in a session as its home lists it, and a page of its messages if there is one.
 
-    Answers `took` (see Took), the `cursor` it has read to, and how many rows were `parked`.
+    Answers `took` (see Took), the `pull` as it stands behind it, and how many rows were `parked`.
     """
 
     def rule(work: Work, _: Loader) -> Mapping[str, Any]:
@@ -115,7 +115,7 @@ def _take_in(
 
 
 def _answer(took: Took, pull: Pull, parked: int = 0) -> Mapping[str, Any]:
-    return {"took": took.value, "cursor": pull.cursor, "parked": parked}
+    return {"took": took, "pull": pull, "parked": parked}
 
 
 # The session itself.

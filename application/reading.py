@@ -62,6 +62,14 @@ class Reading:
     """It is deleted here, or its root is, so nobody was asked (SPEC P7, S8)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a page, and how far the session has been read since."""
+
+    took: Took
+    pull: Pull
+
+
 async def is_deleted(record: Record, room: RoomId, shown: RemoteSession) -> bool:
     """Whether a session may not be here: it is deleted, or its root is."""
     for session in (shown.id, shown.root_agent_session_id):
@@ -98,7 +106,8 @@ class SessionReader:
         """Read until the remote has no more, or as many pages as may be, or a failure."""
         if await is_deleted(self._record, self._room, self._shown):
             return Reading(is_deleted=True)
-        pull = await self._pull()
+        state = await self._record.state(self._room, self._session)
+        pull = (state.pull if state else None) or Pull()
         limit, after = PAGE_ROWS, pull.after
         while self._reading.pages < self._pages_max and self._reading.calls < CALLS_MAX:
             # Fewer than a page are wanted above the cursor, at which a row may come again.
@@ -115,15 +124,14 @@ class SessionReader:
                     continue
                 read = _of_one_bad_row(read, after)
             taken = await self._take(Page(pull.epoch, pull.cursor, after, read))
-            match taken:
-                case Failure():
-                    return replace(self._reading, failure=taken)
-                case Took.REFUSED:
-                    return replace(self._reading, is_deleted=True)
-            before, pull, limit = pull, await self._pull(), min(limit * 2, PAGE_ROWS)
-            if taken is Took.ALL and not read.has_more:
+            if isinstance(taken, Failure):
+                return replace(self._reading, failure=taken)
+            took, before, pull, limit = taken.took, pull, taken.pull, min(limit * 2, PAGE_ROWS)
+            if took is Took.REFUSED:
+                return replace(self._reading, is_deleted=True)
+            if took is Took.ALL and not read.has_more:
                 return replace(self._reading, complete=True)
-            if taken is not Took.ALL or pull.cursor > before.cursor:
+            if took is not Took.ALL or pull.cursor > before.cursor:
                 self._note_progress(before, pull)
                 after = pull.after
             elif after < pull.cursor:
@@ -137,10 +145,6 @@ class SessionReader:
         if pull.epoch == before.epoch and pull.cursor > before.cursor:
             self._reading = replace(self._reading, progress=self._reading.progress + 1)
 
-    async def _pull(self) -> Pull:
-        state = await self._record.state(self._room, self._session)
-        return (state.pull if state else None) or Pull()
-
     async def _call(self, after: RemoteCursor, limit: int) -> MessagesPage | Failure:
         self._reading = replace(self._reading, calls=self._reading.calls + 1)
         page = await self._activity.list_messages(self._remote, self._room, self._session, after, limit)
@@ -148,7 +152,7 @@ class SessionReader:
             return page
         return replace(page, epoch=self._shown.epoch)  # Some say it in their list alone.
 
-    async def _take(self, page: Page) -> Took | Failure:
+    async def _take(self, page: Page) -> Taken | Failure:
         """Store a page."""
         rows = page.read.rows
         if rows and isinstance(last := rows[-1], BadRow) and last.version is None:
@@ -161,10 +165,10 @@ class SessionReader:
             committed = await self._record.run(self._room, rule)
         except Rejected as error:
             return failure(FailureKind.PROTOCOL, f"the remote shows what cannot be: {error}")
-        took = Took(committed.answer["took"])
-        if took in (Took.ALL, Took.EPOCH):
+        taken = Taken(committed.answer["took"], committed.answer["pull"])
+        if taken.took in (Took.ALL, Took.EPOCH):
             self._note_stored(committed)
-        return took
+        return taken
 
     def _note_stored(self, committed: Committed) -> None:
         mutations = committed.delta.delta.mutations if committed.delta else ()
