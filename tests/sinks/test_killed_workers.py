@@ -33,6 +33,8 @@ class Recorded:
     def __init__(self, path: Path) -> None:
         path.touch()
         self._file = path.open("r")
+        self._begun = ""
+        """A line of which so far only the beginning can be seen."""
         self.lines: list[str] = []
         self.transactions: set[str] = set()
 
@@ -44,7 +46,7 @@ class Recorded:
 
     def look(self) -> int:
         """Read what is new; how many lines there are."""
-        new = self._file.readlines()
+        *new, self._begun = (self._begun + self._file.read()).split("\n")
         self.lines += new
         self.transactions.update(line.split()[1] for line in new)
         return len(self.lines)
