@@ -13,6 +13,7 @@ import structlog
 import uvicorn
 
 from infrastructure.asynchronous import AsyncLedger
+from infrastructure.collector import settle_in
 from infrastructure.configuration import Settings, masked_url
 from infrastructure.http.gate import is_loopback
 from infrastructure.http.service import Service, create_service
@@ -131,6 +132,7 @@ class Server(uvicorn.Server):
         """Begin, and say where."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        settle_in()
         log.info(
             "serving",
             url=url_of(self._listener),

@@ -13,6 +13,7 @@ import uvicorn
 
 from application.views import MessageReply, StateReply
 from infrastructure.asynchronous import AsyncLedger
+from infrastructure.collector import settle_in
 from infrastructure.http.app import create_app
 from infrastructure.main import open_ledger_async
 
@@ -47,6 +48,7 @@ async def _serve(url: str, *, with_store: bool) -> None:
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.bind(("127.0.0.1", 0))
         listening.listen(BACKLOG)
+        settle_in()
         print(listening.getsockname()[1], flush=True)
         await uvicorn.Server(config).serve(sockets=[listening])
 
