@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -16,8 +17,10 @@ class Answers:
     interpreter to and fro between the writer and the loop.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, notice: Callable[[], None] = lambda: None) -> None:
+        """`notice` is called on the loop when deltas are among the answers, once for all of them."""
         self.loop = loop
+        self._notice = notice
         self._given: deque[tuple[asyncio.Future[Committed], Future[Committed]]] = deque()
 
     def awaited(self, answer: "Future[Committed]") -> "asyncio.Future[Committed]":
@@ -36,14 +39,21 @@ class Answers:
             self.loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
+        has_delta = False
         while self._given:
             awaited, answer = self._given.popleft()
+            if answer.cancelled():
+                continue  # Its caller took the command back.
+            error = answer.exception()
+            has_delta = has_delta or (error is None and answer.result().delta is not None)
             if awaited.done():
-                continue  # Its caller went away.
-            if error := answer.exception():
+                continue  # Its caller went away meanwhile.
+            if error:
                 awaited.set_exception(error)
             else:
                 awaited.set_result(answer.result())
+        if has_delta:
+            self._notice()
 
 
 def _take_back(answer: "Future[Committed]", awaited: "asyncio.Future[Committed]") -> None:

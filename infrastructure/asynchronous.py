@@ -157,6 +157,13 @@ class AsyncLedger:
         """See `Ledger.do`."""
         return await self._do(commands.meant(command, caller, if_version))
 
+    def begin(self, command: Command[Any]) -> "asyncio.Future[Committed]":
+        """Put a command into the writer's queue now; what is begun first is decided first.
+
+        Await it for what was committed, cancel it to take the command back while it waits. Raises Overloaded.
+        """
+        return self._begin(command.decide(self._ledger.clock.now_ms))
+
     # Reading.
 
     async def agents(
@@ -364,15 +371,17 @@ class AsyncLedger:
         return command.reply(await self._submit(command.decide(self._ledger.clock.now_ms)))
 
     async def _submit(self, decide: Decide) -> Committed:
+        return await self._begin(decide)
+
+    def _begin(self, decide: Decide) -> "asyncio.Future[Committed]":
         answers = self._answers
         if answers is None or answers.loop is not asyncio.get_running_loop():
-            answers = self._answers = Answers(asyncio.get_running_loop())
-        committed = await answers.awaited(self._store.enqueue(decide, answers.wake))
-        if committed.delta and self._ledger.delivery.has_observers:
-            self._wake_observers()
-        return committed
+            answers = self._answers = Answers(asyncio.get_running_loop(), self._wake_observers)
+        return answers.awaited(self._store.enqueue(decide, answers.wake))
 
     def _wake_observers(self) -> None:
+        if not self._ledger.delivery.has_observers:
+            return
         if not (self._is_notifying or self._is_closed):  # Closing hands over what is left.
             self._is_notifying = True
             self._observers.submit(self._notify)

@@ -18,10 +18,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from application.access import Scope
-from application.views import Reply
+from application.commands import Command, report_messages, report_state
+from application.ports import Committed
+from application.views import MessageReply, StateReply
 from domain import jsontext
 from domain.errors import RepriseError
-from domain.reports import parse_message_report, parse_state_report
 from infrastructure.http import problems
 from infrastructure.http.access import caller_in, caller_of, needs
 from infrastructure.http.bodies import bounded, idempotency_key, require_type
@@ -40,6 +41,7 @@ _CHUNK_BYTES: Final = 2**16
 MEDIA_TYPE: Final = "application/x-ndjson"
 
 Answer = dict[str, Any]
+_Begun = asyncio.Future[Committed]
 
 
 @router.post(
@@ -91,7 +93,7 @@ class _Import:
 
     async def answers(self) -> AsyncIterator[Answer]:
         """What becomes of each line, in their order."""
-        waiting: deque[asyncio.Task[Answer]] = deque()
+        waiting: deque[tuple[int, _Begun | Problem]] = deque()
         number = 0
         try:
             async for line in self._lines():
@@ -99,13 +101,14 @@ class _Import:
                 if line is not None and not line.strip():
                     continue
                 if len(waiting) >= IN_FLIGHT_MAX:
-                    yield await waiting.popleft()
-                waiting.append(asyncio.create_task(self._take(number, line)))
+                    yield await _answered(*waiting.popleft())
+                waiting.append((number, self._begin(number, line)))
             while waiting:
-                yield await waiting.popleft()
+                yield await _answered(*waiting.popleft())
         finally:
-            for task in waiting:
-                task.cancel()
+            for _, begun in waiting:
+                if not isinstance(begun, Problem):
+                    begun.cancel()
 
     async def _lines(self) -> AsyncIterator[bytes | None]:
         """The lines of the body; None for one that is too long to be a report."""
@@ -122,33 +125,41 @@ class _Import:
         if rest or is_too_long:
             yield None if is_too_long else rest
 
-    async def _take(self, number: int, line: bytes | None) -> Answer:
-        """Report one line; up to the wait for its commit this runs in one step, in the order of the lines."""
+    def _begin(self, number: int, line: bytes | None) -> _Begun | Problem:
+        """Put the report of a line into the writer's queue, or say what is wrong with it."""
         try:
             if line is None:
                 raise Problem(TOO_LARGE, f"the line has more than {self._line_bytes_max} bytes; split it")
-            reply = await self._report(number, jsontext.parse(line, f"line {number}"))
+            command = self._command(number, jsontext.parse(line, f"line {number}"))
+            self._may.refuse_unless(Scope.REPORT, command.key.room)
+            return self._ledger.begin(command)
         except RepriseError as error:
-            return self._refused(number, problem_of(error))
+            return problem_of(error)
         except Problem as problem:
-            return self._refused(number, problem)
-        said: Answer = {"line": number, "status": 200, "reply": reply.to_dict()}
-        return {**said, "replayed": True} if reply.replayed else said
+            return problem
 
-    async def _report(self, number: int, report: Any) -> Reply:
+    def _command(self, number: int, report: Any) -> Command[MessageReply] | Command[StateReply]:
         if not isinstance(report, dict):
             raise Problem(BAD_REQUEST, f"line {number}: expected a JSON object")
         key = f"{self._key}:{number}" if self._key else ""
         if "updates" in report:
-            messages = parse_message_report(report)
-            self._may.refuse_unless(Scope.REPORT, messages.room_id)
-            return await self._ledger.report_messages(messages, command_id=key, caller=self._caller)
+            return report_messages(report, "", "", key, self._caller)
         if "state" in report:
-            state = parse_state_report(report)
-            self._may.refuse_unless(Scope.REPORT, state.room_id)
-            return await self._ledger.report_state(state, command_id=key, caller=self._caller)
+            return report_state(report, "", "", key, self._caller)
         raise Problem(BAD_REQUEST, f"line {number}: expected `state` or `updates`")
 
-    @staticmethod
-    def _refused(number: int, problem: Problem) -> Answer:
-        return {"line": number, "status": problem.kind.status, "problem": members_of(problem)}
+
+async def _answered(number: int, begun: _Begun | Problem) -> Answer:
+    """What is said of a line, once what it reports is durable or refused."""
+    if isinstance(begun, Problem):
+        return _refused(number, begun)
+    try:
+        committed = await begun
+    except RepriseError as error:
+        return _refused(number, problem_of(error))
+    said: Answer = {"line": number, "status": 200, "reply": committed.answer}
+    return {**said, "replayed": True} if committed.repeats else said
+
+
+def _refused(number: int, problem: Problem) -> Answer:
+    return {"line": number, "status": problem.kind.status, "problem": members_of(problem)}

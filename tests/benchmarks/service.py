@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 from tests.benchmarks.figures import Figure, Table
@@ -17,6 +18,7 @@ CONNECTIONS = 64
 EACH = 60
 """Reports on each connection in one round."""
 ROUNDS = 3
+BULK_REPORTS, BULK_SESSIONS = 12_000, 8
 
 
 def run(table: Table, folder: Path) -> None:
@@ -27,6 +29,7 @@ def run(table: Table, folder: Path) -> None:
             rates[with_store], p99 = asyncio.run(_load(port))
             cpu = (_cpu_s(pid) - begun) / (CONNECTIONS * (EACH * ROUNDS + 1)) * 1e6
             table.add(Figure(f"CPU a report {'with' if with_store else 'without'} a store", f"{cpu:.0f} µs"))
+            _bulk(table, port, pid, with_store=with_store)
             if with_store:
                 rate = rates[True]
                 table.add(Figure("reports over HTTP", f"{rate:,.0f}/s", ">= 1,500/s", rate >= 1_500))
@@ -41,6 +44,16 @@ def run(table: Table, folder: Path) -> None:
             f"{rates[False]:,.0f}/s without",
         )
     )
+
+
+def _bulk(table: Table, port: int, pid: int, *, with_store: bool) -> None:
+    begun = _cpu_s(pid)
+    rate = _import(port)
+    beside = f"{(_cpu_s(pid) - begun) / BULK_REPORTS * 1e6:.0f} µs of CPU a report"
+    if with_store:
+        table.add(Figure("bulk reports over HTTP", f"{rate:,.0f}/s", ">= 4,000/s", rate >= 4_000, beside))
+    else:
+        table.add(Figure("the same without a store", f"{rate:,.0f}/s", beside=beside))
 
 
 @contextmanager
@@ -90,6 +103,29 @@ async def _load(port: int) -> tuple[float, float]:
     for _, writer in connections:
         writer.close()
     return sorted(measured)[ROUNDS // 2]
+
+
+def _import(port: int) -> float:
+    """Reports a second of one bulk import, as of a host that was offline: its sessions take turns."""
+    turns = [_line(caller, _turn()) for caller in range(BULK_SESSIONS)]
+    lines = [
+        _line(number % BULK_SESSIONS, _message(f"bulk-{number}"))
+        for number in range(BULK_REPORTS - BULK_SESSIONS)
+    ]
+    connection = HTTPConnection("127.0.0.1", port)
+    begun = time.perf_counter()
+    headers = {"Content-Type": "application/x-ndjson"}
+    connection.request("POST", "/v1/imports", b"".join([*turns, *lines]), headers)
+    answer = connection.getresponse().read()
+    taken = time.perf_counter() - begun
+    connection.close()
+    assert answer.count(b'"status":200') == BULK_REPORTS, answer[:1_000]
+    return BULK_REPORTS / taken
+
+
+def _line(caller: int, body: bytes) -> bytes:
+    named = f'{{"roomId":"bulk","agentSessionId":"ses-{caller}",'
+    return named.encode() + body[1:] + b"\n"
 
 
 async def _report(

@@ -7,7 +7,9 @@ from threading import Thread
 import pytest
 
 from application.ports import Committed
+from domain.delta import CommitDelta, CommittedDelta
 from domain.errors import StoreUnavailable
+from domain.ids import Position
 from infrastructure.answers import Answers
 
 
@@ -89,6 +91,36 @@ def test_who_goes_away_while_the_command_runs_is_not_told() -> None:
         answers.wake()
         assert await stays == Committed({})
         assert gone.cancelled()
+
+    asyncio.run(main())
+
+
+def test_deltas_are_noticed_once_for_all_that_come_together_whoever_still_waits() -> None:
+    async def main() -> None:
+        noticed: list[str] = []
+        answers = Answers(asyncio.get_running_loop(), lambda: noticed.append("deltas"))
+        without: Future[Committed] = Future()
+        awaited = answers.awaited(without)
+        in_a_thread([without], answers, Committed({}))
+        await awaited
+        assert noticed == []
+
+        given: list[Future[Committed]] = [Future(), Future()]
+        gone, stays = [answers.awaited(answer) for answer in given]
+        assert all(answer.set_running_or_notify_cancel() for answer in given)
+        gone.cancel()
+        await asyncio.sleep(0)
+        delta = CommittedDelta(
+            CommitDelta(transaction_id="t", workspace_id="room-1", mutations=()),
+            Position(1),
+            Position(1),
+            recorded_at=0,
+        )
+        for answer in given:
+            answer.set_result(Committed({}, delta))
+        answers.wake()
+        await stays
+        assert noticed == ["deltas"]
 
     asyncio.run(main())
 

@@ -11,9 +11,14 @@ from infrastructure.main import delivery_worker, open_ledger
 from infrastructure.worker import Timing
 from tests.store.writer_process import say
 
+DIGEST_LENGTH = 64
+
 
 class RecordingConsumer:
-    """Appends a line for each parcel, whole or not at all, to a file that all workers share."""
+    """Appends a line for each parcel to a file that all workers share.
+
+    A line begins anew whatever stands before it, since a death in the middle of a write leaves half a line.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -21,7 +26,7 @@ class RecordingConsumer:
     async def send(self, parcel: Parcel) -> Receipt:
         committed = parcel.committed
         digest = sha256(committed.delta.to_json().encode()).hexdigest()
-        os.write(self._file, f"{committed.room} {committed.transaction_id} {digest}\n".encode())
+        os.write(self._file, f"\n{committed.room} {committed.transaction_id} {digest}\n".encode())
         await asyncio.sleep(0)
         return Receipt()
 
