@@ -45,7 +45,7 @@ class Command(Generic[R]):
         def rule(work: Work, load: Loader) -> Mapping[str, Any]:
             current = work.session(self.key.session).state.version
             if current != version:
-                raise Outdated(self.key.session, version, current)
+                raise Outdated(f"session {self.key.session}", version, current)
             return self.rule(work, load)
 
         return replace(self, rule=rule)

@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from application import signing
+from application.dry_run import decides_only
 from application.ports import Clock
-from application.signing import Secret, SigningSecrets
+from application.signing import Change, Secret, SigningSecrets
 from application.sinks import Parcel, Receipt, Sink
 from application.subscriptions import Subscriptions
+from domain.aggregate import Held
 from domain.delta import CommitDelta, CommittedDelta, Mutation
-from domain.errors import Rejected
+from domain.errors import Outdated, Rejected
 from domain.ids import Position, named_id
 from domain.subscription import Added, Subscription
 
@@ -31,9 +33,13 @@ class Destinations:
     random: Callable[[int], bytes]
     check: Callable[[str, str], str]
     """The usual spelling of a kind's target; raises what it has to say against it."""
+    sink_of: Callable[[Subscription], Sink]
+    """Opens what leads to a destination."""
 
-    def add(self, added: Added, *, after: int | None = None, actor: str = "") -> str:
-        """Begin a subscription; its secret, which is for its receiver, blank where nothing is signed.
+    def add(
+        self, added: Added, *, after: int | None = None, actor: str = ""
+    ) -> tuple[Held[Subscription], str]:
+        """Begin a subscription; it, and its secret for its receiver, blank where nothing is signed.
 
         Raises what `check` and `Subscriptions.add` raise. A subscription whose process dies before its
         secret is kept delivers nothing until it is rotated.
@@ -44,18 +50,28 @@ class Destinations:
             kept = self.secrets.of(added.name)
             secret = kept[0].value if kept else signing.spelled(self.random(signing.SECRET_BYTES))
         named = replace(added, target=target, secret_ref=signing.fingerprint(secret))
-        self.subscriptions.add(named, after=after, actor=actor)
+        held = self.subscriptions.add(named, after=after, actor=actor)
         if secret:
             self.secrets.change(added.name, lambda kept: kept or [Secret(secret)])
-        return secret
+        return held, secret
 
-    def rotate(self, name: str, keep_s: int = signing.ROTATION_S, *, actor: str = "") -> str:
+    def rotate(
+        self,
+        name: str,
+        keep_s: int = signing.ROTATION_S,
+        *,
+        actor: str = "",
+        if_version: int | None = None,
+    ) -> str:
         """Give a subscription another secret, and let the old one go on for so many seconds; the new one.
 
         Raises NotFound, and Rejected for a destination that is not signed for. A process that dies in
         between has rotated the secret and told no event: rotate again.
         """
-        state = self.subscriptions.show(name).state
+        held = self.subscriptions.show(name)
+        if if_version is not None and if_version != held.version:
+            raise Outdated(f"subscription {name}", if_version, held.version)
+        state = held.state
         if state.kind not in SIGNED:
             detail = f"nothing is signed for a {state.kind}; only a webhook has a secret"
             raise Rejected("invalid", "subscription", name, detail)
@@ -65,19 +81,33 @@ class Destinations:
         self.subscriptions.rotate(name, signing.fingerprint(secret), until, actor=actor)
         return secret
 
-    def remove(self, name: str, *, actor: str = "") -> None:
+    def remove(self, name: str, *, actor: str = "", if_version: int | None = None) -> None:
         """End a subscription and destroy its secrets."""
-        self.subscriptions.remove(name, actor=actor)
+        self.subscriptions.remove(name, actor=actor, if_version=if_version)
         signing.forget(self.secrets, name)
 
-    async def test(self, name: str, sink_of: Callable[[Subscription], Sink]) -> Receipt:
+    def tried(self) -> "Destinations":
+        """The same, but what is done to them is only decided, and changes nothing."""
+        subscriptions = replace(self.subscriptions, store=decides_only(self.subscriptions.store))
+        return replace(self, subscriptions=subscriptions, secrets=_Untouched(self.secrets))
+
+    async def test(self, state: Subscription) -> Receipt:
         """Send a subscription a delta that is in no store, and wait for what becomes of it."""
-        state = self.subscriptions.show(name).state
-        sink = sink_of(state)
+        sink = self.sink_of(state)
         try:
-            return await sink.send(Parcel(name, trial(state, self.random(16), self.clock.now_ms())))
+            return await sink.send(Parcel(state.name, trial(state, self.random(16), self.clock.now_ms())))
         finally:
             await sink.close()
+
+
+class _Untouched:
+    """Secrets that are looked at and stay."""
+
+    def __init__(self, secrets: SigningSecrets) -> None:
+        self.of = secrets.of
+
+    def change(self, subscription: str, change: Change) -> None:
+        """Nothing changes."""
 
 
 def trial(state: Subscription, random: bytes, now: int) -> CommittedDelta:

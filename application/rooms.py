@@ -131,11 +131,14 @@ class Rooms:
         found = holds(tracked, waits, host, self.clock.now_ms(), SessionId(session) if session else None)
         return [Reason(hold, self._event(hold)) for hold in found]
 
-    def reset(self, room: str, lane: str = EVERY_LANE) -> int:
-        """End the waits of a lane, or of the whole room and its host; how many there were."""
+    def reset(self, room: str, lane: str = EVERY_LANE, *, if_version: int | None = None) -> int:
+        """End the waits of a lane, or of the whole room and its host; how many there were.
+
+        What is meant for another version than the room's waits have raises Outdated.
+        """
         tracked = self._tracked(room)
         ended = len(self._waiting(room, lane))
-        self._change(BACKOFF, room, lambda state: backoff.reset(state, lane))
+        self._change(BACKOFF, room, lambda state: backoff.reset(state, lane), if_version)
         if lane == EVERY_LANE:
             now = self.clock.now_ms()
             held = self.store.aggregate(BREAKER, tracked.host).state
@@ -144,15 +147,15 @@ class Rooms:
             self._change(BREAKER, held.host, lambda state: breaker.close_breaker(state, policy, now))
         return ended
 
-    def pause(self, room: str, lane: str = EVERY_LANE) -> RoomBackoff:
+    def pause(self, room: str, lane: str = EVERY_LANE, *, if_version: int | None = None) -> RoomBackoff:
         """Do not call a lane, or the whole room, until it is resumed."""
         self._tracked(room)
-        return self._change(BACKOFF, room, lambda state: backoff.pause(state, lane))
+        return self._change(BACKOFF, room, lambda state: backoff.pause(state, lane), if_version)
 
-    def resume(self, room: str, lane: str = EVERY_LANE) -> RoomBackoff:
+    def resume(self, room: str, lane: str = EVERY_LANE, *, if_version: int | None = None) -> RoomBackoff:
         """Call a paused lane again, or all that was paused in the room."""
         self._tracked(room)
-        return self._change(BACKOFF, room, lambda state: backoff.resume(state, lane))
+        return self._change(BACKOFF, room, lambda state: backoff.resume(state, lane), if_version)
 
     def _waiting(self, room: str, lane: str) -> Sequence[str]:
         waits = self.waits(room).waits
@@ -170,8 +173,15 @@ class Rooms:
             return None
         return next(self.store.history(KINDS[hold.kind], hold.key, hold.version - 1), None)
 
-    def _change(self, kind: Kind[S], key: str, rule: Callable[[S], Sequence[Event]]) -> S:
-        return change(self.store, kind, key, rule, self.clock.now_ms(), self.actor).state
+    def _change(
+        self,
+        kind: Kind[S],
+        key: str,
+        rule: Callable[[S], Sequence[Event]],
+        if_version: int | None = None,
+    ) -> S:
+        now = self.clock.now_ms()
+        return change(self.store, kind, key, rule, now, self.actor, if_version=if_version).state
 
 
 def _named(name: str) -> str:

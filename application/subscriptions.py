@@ -37,7 +37,7 @@ class Subscriptions:
     deliveries: Deliveries
     clock: Clock
 
-    # Destinations.
+    # Destinations. What is meant for another version than a subscription has raises Outdated.
 
     def add(self, added: Added, *, after: int | None = None, actor: str = "") -> Held[Subscription]:
         """Begin a subscription behind a position, by default at the end; the same one again stays as it is.
@@ -87,15 +87,19 @@ class Subscriptions:
         """What happened to a subscription, oldest first, also to one that was removed."""
         return self.store.history(SUBSCRIPTION, name)
 
-    def pause(self, name: str, reason: str = "", *, actor: str = "") -> Held[Subscription]:
+    def pause(
+        self, name: str, reason: str = "", *, actor: str = "", if_version: int | None = None
+    ) -> Held[Subscription]:
         """Deliver nothing until it is resumed; what a worker has begun is finished."""
         self.show(name)
-        return self._change(name, lambda one: rules.pause(one, reason), actor)
+        return self._change(name, lambda one: rules.pause(one, reason), actor, if_version=if_version)
 
-    def resume(self, name: str, reason: str = "", *, actor: str = "") -> Held[Subscription]:
+    def resume(
+        self, name: str, reason: str = "", *, actor: str = "", if_version: int | None = None
+    ) -> Held[Subscription]:
         """Deliver again."""
         self.show(name)
-        return self._change(name, lambda one: rules.resume(one, reason), actor)
+        return self._change(name, lambda one: rules.resume(one, reason), actor, if_version=if_version)
 
     def rotate(
         self, name: str, secret_ref: str, previous_until: int, *, actor: str = ""
@@ -104,7 +108,7 @@ class Subscriptions:
         self.show(name)
         return self._change(name, lambda one: rules.rotate(one, secret_ref, previous_until), actor)
 
-    def remove(self, name: str, *, actor: str = "") -> Held[Subscription]:
+    def remove(self, name: str, *, actor: str = "", if_version: int | None = None) -> Held[Subscription]:
         """End a subscription and forget its progress; its history stays. Also one of an observer."""
         is_observer = name in self.observers()
         if not is_observer:
@@ -114,6 +118,7 @@ class Subscriptions:
             lambda one: rules.remove(one, is_observer=is_observer),
             actor,
             lambda lanes: lanes.end(name),
+            if_version,
         )
 
     # Deliveries.
@@ -215,9 +220,15 @@ class Subscriptions:
         )
 
     def _change(
-        self, name: str, rule: Rule, actor: str, operate: Callable[[LaneWriter], None] | None = None
+        self,
+        name: str,
+        rule: Rule,
+        actor: str,
+        operate: Callable[[LaneWriter], None] | None = None,
+        if_version: int | None = None,
     ) -> Held[Subscription]:
-        return change(self.store, SUBSCRIPTION, name, rule, self.clock.now_ms(), actor, operate)
+        now = self.clock.now_ms()
+        return change(self.store, SUBSCRIPTION, name, rule, now, actor, operate, if_version)
 
 
 def skippable(choice: Choice) -> Choice:

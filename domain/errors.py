@@ -49,12 +49,10 @@ class NotFound(RepriseError):
 
 
 class Outdated(RepriseError):
-    """A command was meant for another version of its session than the one it would change."""
+    """A command was meant for another version of what it would change than the one it found."""
 
-    def __init__(self, session: str, expected: int, current: int) -> None:
-        super().__init__(
-            f"session {session} is at version {current}, not {expected}: read it and decide again"
-        )
+    def __init__(self, what: str, expected: int, current: int) -> None:
+        super().__init__(f"{what} is at version {current}, not {expected}: read it and decide again")
         self.current = current
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from application import access, commands
-from application.access import Token
+from application.access import Token, Tokens
 from application.aggregates import Changing
 from application.causes import Cause
 from application.commands import Command, R, Rule, decision
@@ -279,6 +279,10 @@ class AsyncLedger:
     async def token(self, text: str) -> Token | None:
         """The token that somebody shows, if it is good."""
         return await self._read(access.find, self._store.tokens, text)
+
+    async def with_tokens(self, call: Callable[[Tokens, int], T]) -> T:
+        """What a call about tokens comes to; it is given the time, in ms."""
+        return await self._read(lambda: call(self._store.tokens, self._ledger.clock.now_ms()))
 
     async def tokens(self) -> Sequence[Token]:
         """Every token, revoked ones too."""

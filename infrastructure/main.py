@@ -149,7 +149,7 @@ def destinations(ledger: Ledger, around: "Surroundings", *, is_local: bool = Tru
 
     Who is not `is_local` may name no file: it would be any that the service may write to.
     """
-    from infrastructure.sinks.targets import KINDS, KINDS_FOR_CALLERS, check_target
+    from infrastructure.sinks.targets import KINDS, KINDS_FOR_CALLERS, check_target, open_sink
 
     kinds = KINDS if is_local else KINDS_FOR_CALLERS
 
@@ -159,6 +159,7 @@ def destinations(ledger: Ledger, around: "Surroundings", *, is_local: bool = Tru
         ledger.clock,
         token_bytes,
         lambda kind, target: check_target(kind, target, around.addresses, kinds),
+        lambda one: open_sink(one.kind, one.target, one.name, around),
     )
 
 

@@ -3,25 +3,24 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from itertools import islice
+from time import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from infrastructure.cli.failures import EXIT_CONFLICT, Failure
-from infrastructure.cli.options import db_option, dry_run_option, json_option, opened
+from infrastructure.cli.desk import Chosen, Desk, desk_at
+from infrastructure.cli.failures import EXIT_NOT_FOUND, Failure
+from infrastructure.cli.options import db_option, dry_run_option, json_option
+from infrastructure.cli.remote import url_option
 from infrastructure.cli.text import Column, note, say, say_json, table
 from infrastructure.cli.writing import may_ask
 from infrastructure.text import counted, short, shown, when
 
 if TYPE_CHECKING:
-    from application.lanes import Choice, Delivered
-    from application.ledger import Ledger
+    from application.delivery_views import ChosenView, DeliveryView
 
 STATES: Final = ("pending", "claimed", "waiting", "delivered", "parked", "skipped")
 UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-SAMPLE: Final = 5
-"""Deliveries that are shown of those that were chosen."""
 C = TypeVar("C", bound=Callable[..., Any])
 
 to_option = click.option(
@@ -72,20 +71,26 @@ def deliveries() -> None:
 @deliveries.command("list")
 @choosing
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many at the most.")
+@url_option
 @json_option
 @db_option
 def list_(
-    name: str, states: tuple[str, ...], since: tuple[int, int], room: str, limit: int, as_json: bool
+    name: str,
+    states: tuple[str, ...],
+    since: tuple[int, int],
+    room: str,
+    limit: int,
+    url: str | None,
+    as_json: bool,
 ) -> None:
     """List what has become of deltas, oldest first."""
-    with opened() as ledger:
-        names = [name] if name else [held.key for held in ledger.subscriptions.all()]
-        choice = _choice(ledger, (), room, since, states)
-        found = [list(islice(ledger.subscriptions.list(one, choice), limit + 1)) for one in names]
-    rows = sorted((one for rows in found for one in rows), key=lambda one: one.committed.last_position)
+    with desk_at(url) as desk:
+        chosen = Chosen((), room, _since_ms(since), states)
+        rows = [row for one in _names(desk, name) for row in desk.deliveries(one, chosen, limit + 1)]
+    rows.sort(key=lambda one: one.position)
     if as_json:
         for one in rows[:limit]:
-            say_json(_object(one))
+            say_json(one.to_dict())
     elif rows:
         _table(rows[:limit])
     else:
@@ -97,72 +102,40 @@ def list_(
 @deliveries.command()
 @click.argument("transaction")
 @to_option
+@url_option
 @json_option
 @db_option
-def show(transaction: str, name: str, as_json: bool) -> None:
+def show(transaction: str, name: str, url: str | None, as_json: bool) -> None:
     """Show what has become of the delta of TRANSACTION."""
-    with opened() as ledger:
-        for one in _of_transaction(ledger, transaction, name):
+    with desk_at(url) as desk:
+        for one in _of_transaction(desk, transaction, name):
             if as_json:
-                say_json(_object(one) | {"delta": one.committed.delta.model_dump(mode="json", by_alias=True)})
-                continue
-            _say_lines(one)
+                say_json(one.to_dict())
+            else:
+                _say_lines(one)
 
 
 @deliveries.command()
 @click.argument("transaction")
 @to_option
+@url_option
 @json_option
 @db_option
-def why(transaction: str, name: str, as_json: bool) -> None:
+def why(transaction: str, name: str, url: str | None, as_json: bool) -> None:
     """Tell why the delta of TRANSACTION stands where it does, and what would move it."""
-    with opened() as ledger:
-        for one in _of_transaction(ledger, transaction, name):
-            before = ledger.subscriptions.before(one)
-            status = ledger.subscriptions.show(one.subscription).state
-            reason = _reason(one, before, status.status, status.reason)
+    with desk_at(url) as desk:
+        for one in _of_transaction(desk, transaction, name):
             if as_json:
-                told = {"why": reason, "waitsFor": before.committed.transaction_id if before else None}
-                say_json(_object(one) | told)
+                say_json(one.model_copy(update={"delta": None}).to_dict())
             else:
-                say(f"{shown(one.subscription)}: {reason}")
-
-
-def _reason(one: "Delivered", before: "Delivered | None", status: str, because: str) -> str:
-    match one.state:
-        case "delivered":
-            again = f", and {counted(one.redelivery, 'time')} again" if one.redelivery else ""
-            return f"it was delivered{again}"
-        case "parked":
-            tried = counted(one.attempts, "attempt")
-            return f"it was given up after {tried}: {short(one.error)}; redeliver or skip it"
-        case "skipped":
-            return "somebody skipped it; redeliver it if it is wanted after all"
-    if status != "active":
-        told = f" ({short(because)})" if because else ""
-        return f"the subscription is {status}{told}; resume it"
-    if before:
-        which = f"{before.committed.transaction_id} of its room, which is {before.state}"
-        told = f" until {when(before.due_at)}: {short(before.error)}" if before.due_at else ""
-        return f"it comes behind {which}{told}"
-    match one.state:
-        case "claimed":
-            return f"worker {one.owner} is delivering it"
-        case "waiting" if one.attempts:
-            return (
-                f"attempt {one.attempts} failed: {short(one.error)}; the next one is at {when(one.due_at)},"
-                " or when another room gets through"
-            )
-        case "waiting":
-            return "its room stopped behind a delta that was parked; redeliver or skip that one"
-        case _:
-            return "a worker will take it; is one running?"
+                say(f"{shown(one.subscription)}: {one.why}")
 
 
 def _changing(command: C) -> C:
     """The options of verbs that change deliveries."""
     for option in (
         db_option,
+        url_option,
         dry_run_option,
         click.option("--yes", is_flag=True, help="Do not ask; needed when nobody can be asked."),
         click.option(
@@ -204,103 +177,72 @@ def _change(
     expect: int | None,
     yes: bool,
     dry_run: bool,
+    url: str | None,
 ) -> None:
-    from application.subscriptions import skippable
-    from domain.errors import Rejected
-
     if not (transactions or states or room or any(since)):
         raise click.UsageError(f"name transactions to {verb}, or choose by --room, --since or --state")
-    with opened() as ledger:
-        name = _only(ledger, name)
-        choice = _choice(ledger, transactions, room, since, states)
-        if verb == "skip":
-            choice = skippable(choice)
-        rows = ledger.subscriptions.chosen(name, choice)
-        if expect is not None and len(rows) != expect:
-            raise Failure(
-                f"{counted(len(rows), 'delta')} chosen, not {expect}; look again", exit_code=EXIT_CONFLICT
-            )
-        if not rows:
+    with desk_at(url) as desk:
+        name = _only(desk, name)
+        chosen = Chosen(transactions, room, _since_ms(since), states)
+        found = desk.change(verb, name, chosen, expect, dry_run=True)
+        if not found.count:
             note("no deliveries like this: nothing to do")
             return
         if dry_run:
-            say(f"would be {done}: {_told(name, rows)}")
-            note(f"run it again with --yes --expect {len(rows)}")
+            say(f"would be {done}: {_told(found)}")
+            note(f"run it again with --yes --expect {found.count}")
             return
         if not yes:
-            _ask(verb, name, rows)
-        change = ledger.subscriptions.skip if verb == "skip" else ledger.subscriptions.redeliver
-        try:
-            rows = change(name, choice, expected=len(rows))
-        except Rejected as error:
-            raise Failure(str(error), exit_code=EXIT_CONFLICT) from error
-    say(f"{done}: {_told(name, rows)}")
+            _ask(verb, found)
+        changed = desk.change(verb, name, chosen, found.count, dry_run=False)
+    say(f"{done}: {_told(changed)}")
 
 
-def _ask(verb: str, name: str, rows: "Sequence[Delivered]") -> None:
+def _ask(verb: str, found: "ChosenView") -> None:
     if not may_ask():
         raise click.UsageError(
             f"{verb} asks before it changes anything, and nobody can answer here; add --yes"
         )
-    for one in rows[:SAMPLE]:
-        note(f"  {one.committed.transaction_id}  {one.state}  {shown(one.committed.room)}")
-    if len(rows) > SAMPLE:
-        note(f"  and {len(rows) - SAMPLE:,} more")
-    click.confirm(f"{verb.capitalize()} {_told(name, rows)}?", abort=True, err=True)
+    for one in found.sample:
+        note(f"  {one['transactionId']}  {one['state']}  {shown(one['room'])}")
+    if found.count > len(found.sample):
+        note(f"  and {found.count - len(found.sample):,} more")
+    click.confirm(f"{verb.capitalize()} {_told(found)}?", abort=True, err=True)
 
 
-def _told(name: str, rows: "Sequence[Delivered]") -> str:
-    first, last = rows[0].committed.last_position, rows[-1].committed.last_position
+def _told(found: "ChosenView") -> str:
+    first, last = found.first_position, found.last_position
     where = f"position {first}" if first == last else f"positions {first} to {last}"
-    return f"{counted(len(rows), 'delta')} for {shown(name)}, {where}"
+    return f"{counted(found.count, 'delta')} for {shown(found.subscription)}, {where}"
 
 
-def _choice(
-    ledger: "Ledger",
-    transactions: Sequence[str],
-    room: str,
-    since: tuple[int, int],
-    states: Sequence[str],
-) -> "Choice":
-    from application.lanes import Choice, State
-    from domain.ids import TransactionId
-
+def _since_ms(since: tuple[int, int]) -> int:
     at, ago = since
-    return Choice(
-        transactions=tuple(map(TransactionId, transactions)),
-        room=room,
-        since=ledger.clock.now_ms() - ago if ago else at,
-        states=frozenset(map(State, states)),
-    )
+    return round(time() * 1_000) - ago if ago else at
 
 
-def _only(ledger: "Ledger", name: str) -> str:
+def _names(desk: Desk, name: str) -> Sequence[str]:
+    """The subscriptions that are meant; when none is named, all."""
+    return [desk.subscription(name).name] if name else [one.name for one in desk.subscriptions()]
+
+
+def _only(desk: Desk, name: str) -> str:
     """The subscription that is meant; when none is named, the only one there is."""
-    if name:
-        return ledger.subscriptions.show(name).key
-    names = [held.key for held in ledger.subscriptions.all()]
+    names = _names(desk, name)
     if len(names) != 1:
         raise click.UsageError(f"there are {len(names)} subscriptions; name one with --to")
     return names[0]
 
 
-def _of_transaction(ledger: "Ledger", transaction: str, name: str) -> "list[Delivered]":
-    from domain.errors import NotFound
-
-    names = [name] if name else [held.key for held in ledger.subscriptions.all()]
-    found = []
-    for one in names:
-        try:
-            found.append(ledger.subscriptions.delivery(one, transaction))
-        except NotFound:
-            if name:
-                raise
+def _of_transaction(desk: Desk, transaction: str, name: str) -> "Sequence[DeliveryView]":
+    found = [one for each in _names(desk, name) if (one := desk.delivery(each, transaction))]
     if not found:
-        raise NotFound(f"no subscription has a delivery of transaction {transaction}")
+        whose = f"{shown(name)} has no" if name else "no subscription has a"
+        raise Failure(f"{whose} delivery of transaction {transaction}", exit_code=EXIT_NOT_FOUND)
     return found
 
 
-def _table(rows: "Sequence[Delivered]") -> None:
+def _table(rows: "Sequence[DeliveryView]") -> None:
     columns = (
         Column("POSITION", right=True),
         Column("COMMITTED", from_width=110),
@@ -315,50 +257,29 @@ def _table(rows: "Sequence[Delivered]") -> None:
         columns,
         [
             (
-                str(one.committed.last_position),
-                when(one.committed.recorded_at),
+                str(one.position),
+                when(one.recorded_at_unix_ms),
                 shown(one.subscription),
-                str(one.state),
+                one.state,
                 str(one.attempts),
-                one.committed.transaction_id,
-                shown(one.committed.room),
-                short(one.error),
+                one.transaction_id,
+                shown(one.room),
+                short(one.error or ""),
             )
             for one in rows
         ],
     )
 
 
-def _say_lines(one: "Delivered") -> None:
-    committed = one.committed
+def _say_lines(one: "DeliveryView") -> None:
+    mutations = one.delta["mutations"] if one.delta else ()
     say(f"{shown(one.subscription)}: {one.state}")
-    say(f"  transaction {committed.transaction_id}, position {committed.last_position}")
-    say(f"  room {shown(committed.room)}, committed {when(committed.recorded_at)}")
-    say(f"  {counted(len(committed.delta.mutations), 'mutation')}, {counted(one.attempts, 'failed attempt')}")
+    say(f"  transaction {one.transaction_id}, position {one.position}")
+    say(f"  room {shown(one.room)}, committed {when(one.recorded_at_unix_ms)}")
+    say(f"  {counted(len(mutations), 'mutation')}, {counted(one.attempts, 'failed attempt')}")
     if one.error:
         say(f"  error: {short(one.error)}")
-    if one.due_at:
-        say(f"  next attempt {when(one.due_at)}")
-    if one.redelivery:
-        say(f"  redelivered {counted(one.redelivery, 'time')}")
-
-
-def _object(one: "Delivered") -> dict[str, Any]:
-    committed = one.committed
-    told: dict[str, Any] = {
-        "subscription": one.subscription,
-        "transactionId": committed.transaction_id,
-        "position": committed.last_position,
-        "room": committed.room,
-        "recordedAtUnixMs": committed.recorded_at,
-        "state": str(one.state),
-        "attempts": one.attempts,
-        "redeliveries": one.redelivery,
-    }
-    if one.due_at:
-        told["nextAttemptAtUnixMs"] = one.due_at
-    if one.error:
-        told["error"] = one.error
-    if one.owner:
-        told["worker"] = one.owner
-    return told
+    if one.next_attempt_at_unix_ms:
+        say(f"  next attempt {when(one.next_attempt_at_unix_ms)}")
+    if one.redeliveries:
+        say(f"  redelivered {counted(one.redeliveries, 'time')}")

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -98,16 +98,9 @@ def decides_only(ledger: "Ledger") -> "Ledger":
     """The same ledger, whose commands answer what they would do and store nothing."""
     from dataclasses import replace
 
-    from application.ports import Committed, Decide, Decision, Store
+    from application import dry_run
 
-    class Undecided:
-        def submit(self, decide: Decide) -> Committed:
-            return ledger.store.submit(lambda load: Decision(decide(load).answer))
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(ledger.store, name)
-
-    return replace(ledger, store=cast("Store", Undecided()))
+    return replace(ledger, store=dry_run.decides_only(ledger.store))
 
 
 def room_of(ledger: "Ledger", session: str, room: str) -> str:

@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from infrastructure.cli.failures import EXIT_NOT_FOUND, EXIT_REMOTE, EXIT_TRY_AGAIN, EXIT_UNAVAILABLE, Failure
+from infrastructure.cli.failures import (
+    EXIT_CONFLICT,
+    EXIT_NOT_FOUND,
+    EXIT_REMOTE,
+    EXIT_TRY_AGAIN,
+    EXIT_UNAVAILABLE,
+    Failure,
+)
 from infrastructure.cli.text import note
 from infrastructure.settings import URL
 
 if TYPE_CHECKING:
     import httpx
+
+    Client = httpx.Client
 
     from application.views import SessionSummary
 
@@ -68,7 +77,7 @@ def told(answer: "httpx.Response") -> "httpx.Response":
         said = answer.json()["detail"]
     except (ValueError, KeyError, TypeError):
         said = answer.reason_phrase
-    code = {404: EXIT_NOT_FOUND, 503: EXIT_TRY_AGAIN}.get(answer.status_code, EXIT_REMOTE)
+    code = {404: EXIT_NOT_FOUND, 409: EXIT_CONFLICT, 503: EXIT_TRY_AGAIN}.get(answer.status_code, EXIT_REMOTE)
     raise Failure(f"{answer.url.host}: {answer.status_code}: {said}", exit_code=code)
 
 

@@ -1,25 +1,19 @@
 """The verbs about destinations: `subscriptions add`, `list`, `show`, `test`, `rotate` and the others."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from infrastructure.cli.destinations import destinations_of, rotate, test
-from infrastructure.cli.options import (
-    db_option,
-    decides_only,
-    dry_run_option,
-    json_option,
-    opened,
-)
+from infrastructure.cli.desk import Wanted, desk_at
+from infrastructure.cli.destinations import rotate, test
+from infrastructure.cli.options import db_option, dry_run_option, json_option
+from infrastructure.cli.remote import url_option
 from infrastructure.cli.text import Column, note, say, say_json, table
 from infrastructure.cli.writing import may_ask
 from infrastructure.text import short, shown, when
 
 if TYPE_CHECKING:
-    from application.ledger import Ledger
-    from application.ports import StoredEvent
-    from domain.subscription import Subscription
+    from application.delivery_views import SubscriptionView
 
 name_argument = click.argument("name")
 reason_option = click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the history.")
@@ -70,6 +64,7 @@ subscriptions.add_command(rotate)
     help="What a room does behind a delta that was given up.",
 )
 @dry_run_option
+@url_option
 @db_option
 def add(
     *,
@@ -81,49 +76,41 @@ def add(
     after: int | None,
     on_parked: str,
     dry_run: bool,
+    url: str | None,
 ) -> None:
     """Add a destination, known as NAME.
 
     A webhook is signed for with a secret of its own, which is shown for its receiver.
     """
-    from domain.subscription import Added
     from infrastructure.sinks.targets import BadTarget
 
-    added = Added(
-        name=name,
-        kind=kind,
-        target=target,
-        rooms=rooms,
-        entity_kinds=entities,
-        from_position=0,
-        on_parked=on_parked,
-    )
-    with opened(makes=not dry_run, tries=dry_run) as ledger:
-        there = {held.key for held in ledger.subscriptions.all()}
-        begins = after if after is not None else ledger.delivery.deliveries.end()
+    wanted = Wanted(name, kind, target, rooms, entities, after, on_parked)
+    with desk_at(url, makes=not dry_run, tries=dry_run) as desk:
+        there = {one.name for one in desk.subscriptions()}
         try:
-            secret = destinations_of(ledger, dry_run=dry_run).add(added, after=after)
+            added = desk.add(wanted, dry_run=dry_run)
         except BadTarget as error:
             raise click.UsageError(str(error)) from error
     if name in there:
         note(f"nothing to do: {shown(name)} is there already")
     else:
-        say(f"{_would(dry_run)}added: {shown(name)} delivers what is committed behind position {begins}")
-    if secret and not dry_run:
-        say(f"secret: {secret}")
+        where = f"behind position {added.from_position}"
+        say(f"{_would(dry_run)}added: {shown(name)} delivers what is committed {where}")
+    if added.secret:
+        say(f"secret: {added.secret}")
 
 
 @subscriptions.command("list")
+@url_option
 @json_option
 @db_option
-def list_(as_json: bool) -> None:
+def list_(url: str | None, as_json: bool) -> None:
     """List the destinations, and what waits for each."""
-    with opened() as ledger:
-        found = [(held.state, _counts(ledger, held.key)) for held in ledger.subscriptions.all()]
-        observers = ledger.subscriptions.observers()
+    with desk_at(url) as desk:
+        found, observers = desk.subscriptions(), desk.observers()
     if as_json:
-        for state, counts in found:
-            say_json(_object(state) | {"deliveries": counts})
+        for one in found:
+            say_json(one.to_dict())
         for name in observers:
             say_json({"name": name, "kind": "in_process", "status": "active"})
         return
@@ -138,98 +125,91 @@ def list_(as_json: bool) -> None:
         Column("PARKED", right=True),
         Column("TARGET", cut=True),
     )
-    rows = [
-        (
-            shown(state.name),
-            shown(state.kind),
-            state.status,
-            str(sum(counts[one] for one in ("pending", "claimed", "waiting"))),
-            str(counts["parked"]),
-            shown(state.target),
-        )
-        for state, counts in found
-    ]
+    rows = [_row(one) for one in found]
     table(columns, [*rows, *((shown(name), "in_process", "active", "-", "-", "") for name in observers)])
 
 
+def _row(one: "SubscriptionView") -> tuple[str, ...]:
+    counts = one.deliveries or {}
+    return (
+        shown(one.name),
+        shown(one.kind),
+        one.status,
+        str(sum(counts.get(state, 0) for state in ("pending", "claimed", "waiting"))),
+        str(counts.get("parked", 0)),
+        shown(one.target),
+    )
+
+
 @subscriptions.command()
 @name_argument
+@url_option
 @json_option
 @db_option
-def show(name: str, as_json: bool) -> None:
+def show(name: str, url: str | None, as_json: bool) -> None:
     """Show a destination, what waits for it, and what happened to it."""
-    from infrastructure.history import as_json_object, in_words
-
-    with opened() as ledger:
-        state = ledger.subscriptions.show(name).state
-        counts = _counts(ledger, name)
-        history = list(ledger.subscriptions.history(name))
+    with desk_at(url) as desk:
+        one, history = desk.subscription(name), desk.history(name)
     if as_json:
-        events = [as_json_object(one) for one in history]
-        say_json(_object(state) | {"deliveries": counts, "history": events})
+        say_json(one.to_dict() | {"history": list(history)})
         return
-    say(f"{shown(state.name)}: {state.status}, a {shown(state.kind)} {shown(state.target)}".rstrip())
-    if state.reason:
-        say(f"  because: {short(state.reason)}")
-    say(f"  rooms: {', '.join(map(shown, state.rooms)) or 'all'}")
-    say(f"  entities: {', '.join(state.entity_kinds) or 'all'}")
-    say(f"  from: behind position {state.from_position}")
-    say(f"  behind a parked delta a room {'stops' if state.on_parked == 'stop' else 'goes on'}")
-    stand = [f"{number} {word}" for word, number in counts.items() if number]
+    say(f"{shown(one.name)}: {one.status}, a {shown(one.kind)} {shown(one.target)}".rstrip())
+    if one.reason:
+        say(f"  because: {short(one.reason)}")
+    say(f"  rooms: {', '.join(map(shown, one.rooms)) or 'all'}")
+    say(f"  entities: {', '.join(one.entity_kinds) or 'all'}")
+    say(f"  from: behind position {one.from_position}")
+    say(f"  behind a parked delta a room {'stops' if one.on_parked == 'stop' else 'goes on'}")
+    stand = [f"{number} {word}" for word, number in (one.deliveries or {}).items() if number]
     say(f"  deliveries: {', '.join(stand) or 'none'}")
-    for one in history:
-        say(_line(one, in_words(one)))
-
-
-def _line(stored: "StoredEvent", words: str) -> str:
-    by = f" (by {shown(stored.actor)})" if stored.actor else ""
-    return f"  {when(stored.recorded_at)}  {words}{by}"
+    for event in history:
+        by = f" (by {shown(event['actor'])})" if event.get("actor") else ""
+        say(f"  {when(event['recordedAtUnixMs'])}  {event['words']}{by}")
 
 
 @subscriptions.command()
 @name_argument
 @reason_option
 @dry_run_option
+@url_option
 @db_option
-def pause(name: str, reason: str, dry_run: bool) -> None:
+def pause(name: str, reason: str, dry_run: bool, url: str | None) -> None:
     """Deliver nothing to NAME until it is resumed; what is committed meanwhile stays pending."""
-    with opened() as ledger:
-        was = ledger.subscriptions.show(name).version
-        held = _tried(ledger, dry_run).subscriptions.pause(name, reason)
-    _tell("paused", name, held.version > was, dry_run)
+    with desk_at(url) as desk:
+        was = desk.subscription(name).version
+        is_news = desk.pause(name, reason, dry_run=dry_run) > was
+    _tell("paused", name, is_news, dry_run)
 
 
 @subscriptions.command()
 @name_argument
 @reason_option
 @dry_run_option
+@url_option
 @db_option
-def resume(name: str, reason: str, dry_run: bool) -> None:
+def resume(name: str, reason: str, dry_run: bool, url: str | None) -> None:
     """Deliver to NAME again, whether it was paused or its destination said that it is gone."""
-    with opened() as ledger:
-        was = ledger.subscriptions.show(name).version
-        held = _tried(ledger, dry_run).subscriptions.resume(name, reason)
-    _tell("resumed", name, held.version > was, dry_run)
+    with desk_at(url) as desk:
+        was = desk.subscription(name).version
+        is_news = desk.resume(name, reason, dry_run=dry_run) > was
+    _tell("resumed", name, is_news, dry_run)
 
 
 @subscriptions.command()
 @name_argument
 @yes_option
 @dry_run_option
+@url_option
 @db_option
-def remove(name: str, yes: bool, dry_run: bool) -> None:
+def remove(name: str, yes: bool, dry_run: bool, url: str | None) -> None:
     """Take NAME away, with what waits for it; its history stays."""
-    with opened() as ledger:
+    with desk_at(url) as desk:
         if not dry_run and not yes:
             if not may_ask():
                 raise click.UsageError("remove asks before it forgets, and nobody can answer here; add --yes")
             click.confirm(f"Forget what waits for {shown(name)}?", abort=True, err=True)
-        destinations_of(ledger, dry_run=dry_run).remove(name)
+        desk.remove(name, dry_run=dry_run)
     _tell("removed", name, True, dry_run)
-
-
-def _tried(ledger: "Ledger", dry_run: bool) -> "Ledger":
-    return decides_only(ledger) if dry_run else ledger
 
 
 def _would(dry_run: bool) -> str:
@@ -241,23 +221,3 @@ def _tell(done: str, name: str, is_news: bool, dry_run: bool) -> None:
         say(f"{_would(dry_run)}{done}: {shown(name)}")
     else:
         note(f"nothing to do: {shown(name)} is so already")
-
-
-def _counts(ledger: "Ledger", name: str) -> dict[str, int]:
-    return {str(state): number for state, number in ledger.subscriptions.counts(name).items()}
-
-
-def _object(state: "Subscription") -> dict[str, Any]:
-    return {
-        "name": state.name,
-        "kind": state.kind,
-        "target": state.target,
-        "status": state.status,
-        "reason": state.reason,
-        "rooms": list(state.rooms),
-        "entityKinds": list(state.entity_kinds),
-        "fromPosition": state.from_position,
-        "onParked": state.on_parked,
-        "secretRef": state.secret_ref,
-        "addedAtUnixMs": state.added_at,
-    }

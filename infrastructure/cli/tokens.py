@@ -1,17 +1,13 @@
 """The verbs about who may use the service: `tokens create`, `list` and `revoke`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from infrastructure.cli.options import database, db_option, json_option
+from infrastructure.cli.desk import token_desk_at
+from infrastructure.cli.failures import EXIT_NOT_FOUND, Failure
+from infrastructure.cli.options import db_option, dry_run_option, json_option
+from infrastructure.cli.remote import url_option
 from infrastructure.cli.text import Column, note, say, say_json, table
 from infrastructure.text import short, shown, when
-
-if TYPE_CHECKING:
-    from application.access import Token, Tokens
 
 
 @click.group()
@@ -32,40 +28,41 @@ def tokens() -> None:
     "--room", "rooms", multiple=True, metavar="ROOM", help="A room it is good for; else all. May be repeated."
 )
 @click.option("--note", "text", default="", metavar="TEXT", help="Who has it, for the list.")
+@dry_run_option
+@url_option
 @json_option
 @db_option
-def create(scopes: tuple[str, ...], rooms: tuple[str, ...], text: str, as_json: bool) -> None:
+def create(
+    scopes: tuple[str, ...], rooms: tuple[str, ...], text: str, dry_run: bool, url: str | None, as_json: bool
+) -> None:
     """Make a token and show it, this once.
 
     The store keeps a digest of it. Send it as `Authorization: Bearer TOKEN`.
     """
-    import secrets
-
-    from application import access
-    from infrastructure.main import SystemClock
-
-    with _kept(makes=True) as kept:
-        random = secrets.token_bytes(access.SECRET_BYTES)
-        token, made = access.create(
-            kept, random, map(access.Scope, scopes), rooms, text, SystemClock().now_ms()
-        )
-    if as_json:
-        say_json({"token": token} | _object(made))
+    if dry_run:
+        where = f"in {', '.join(map(shown, rooms))}" if rooms else "in every room"
+        say(f"would be made: a token to {' and '.join(scopes)} {where}")
         return
-    say(token)
+    with token_desk_at(url, makes=True) as desk:
+        made = desk.create(scopes, rooms, text)
+    if as_json:
+        say_json(made.to_dict())
+        return
+    say(made.token or "")
     note(f"this is token {made.id}; it is not shown again")
 
 
 @tokens.command("list")
+@url_option
 @json_option
 @db_option
-def list_(as_json: bool) -> None:
+def list_(url: str | None, as_json: bool) -> None:
     """List tokens, the revoked ones too; what they are is not kept."""
-    with _kept() as kept:
-        found = kept.all()
+    with token_desk_at(url) as desk:
+        found = desk.all()
     if as_json:
         for token in found:
-            say_json(_object(token))
+            say_json(token.to_dict())
         return
     if not found:
         note("no token; `reprise tokens create --scope read` makes one")
@@ -74,10 +71,10 @@ def list_(as_json: bool) -> None:
     rows = [
         (
             token.id,
-            " ".join(sorted(token.scopes)),
+            " ".join(token.scopes),
             ", ".join(map(shown, token.rooms)) or "all",
-            when(token.created_at),
-            when(token.revoked_at),
+            when(token.created_at_unix_ms),
+            when(token.revoked_at_unix_ms or 0),
             short(token.note),
         )
         for token in found
@@ -87,34 +84,18 @@ def list_(as_json: bool) -> None:
 
 @tokens.command("revoke")
 @click.argument("token", metavar="ID")
+@dry_run_option
+@url_option
 @db_option
-def revoke(token: str) -> None:
+def revoke(token: str, dry_run: bool, url: str | None) -> None:
     """Make a token good for nothing; services know it within seconds.
 
     ID is the one that `tokens list` shows.
     """
-    from application import access
-    from infrastructure.main import SystemClock
-
-    with _kept() as kept:
-        access.revoke(kept, token, SystemClock().now_ms())
-    say(f"revoked: {shown(token)}")
-
-
-@contextmanager
-def _kept(*, makes: bool = False) -> "Iterator[Tokens]":
-    from infrastructure.store.tokens import StoredTokens
-
-    with database(makes=makes) as opened:
-        yield StoredTokens(opened)
-
-
-def _object(token: "Token") -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "scopes": sorted(token.scopes),
-        "rooms": list(token.rooms),
-        "note": token.note,
-        "createdAtUnixMs": token.created_at,
-        "revokedAtUnixMs": token.revoked_at or None,
-    }
+    with token_desk_at(url) as desk:
+        if not dry_run:
+            desk.revoke(token)
+        elif token not in {one.id for one in desk.all()}:
+            what = f"no token {shown(token)}; `reprise tokens list` lists them"
+            raise Failure(what, exit_code=EXIT_NOT_FOUND)
+    say(f"{'would be ' if dry_run else ''}revoked: {shown(token)}")

@@ -21,6 +21,8 @@ from infrastructure.http import (
     reading,
     reports,
     stream,
+    subscriptions,
+    tokens,
     waits,
 )
 from infrastructure.http.guard import Guard
@@ -40,8 +42,11 @@ ROUTERS: Final = (
     commands.router,
     imports.router,
     stream.router,
+    subscriptions.reading,
+    subscriptions.operating,
     deliveries.reading,
     deliveries.operating,
+    tokens.operating,
     waits.reading,
     waits.operating,
     probes.status,

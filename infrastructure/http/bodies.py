@@ -16,10 +16,11 @@ KEY: Final = r'^("([ !#-\[\]-~]|\\["\\]){1,255}"|[!#-~]([ !#-~]{0,253}[!#-~])?)$
 """An Idempotency-Key as it is sent: a quoted string of a structured field, or the bare text."""
 
 
-async def read_object(request: Request, bytes_max: int) -> dict[str, Any]:
-    """The JSON object of a body; null is the empty one."""
+async def read_object(request: Request, bytes_max: int, *, may_be_absent: bool = False) -> dict[str, Any]:
+    """The JSON object of a body; null is the empty one, and so is no body where it `may_be_absent`."""
     require_json(request)
-    value = jsontext.parse(await read(request, bytes_max))
+    data = await read(request, bytes_max)
+    value = jsontext.parse(data) if data or not may_be_absent else None
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -1,10 +1,13 @@
-"""Shapes of what the routes about subscriptions and deliveries read and answer."""
+"""Shapes of what the routes about subscriptions and deliveries read."""
 
-from typing import Any
+from typing import Final
 
 from pydantic import Field
 
+from application.signing import ROTATION_S
 from application.views import View
+
+KEPT_S_MAX: Final = 30 * 24 * 60 * 60
 
 
 class SubscriptionBody(View):
@@ -21,46 +24,17 @@ class SubscriptionBody(View):
     on_parked: str = "go_on"
 
 
-class SubscriptionRead(View):
-    """A destination as it stands."""
-
-    name: str
-    kind: str
-    target: str
-    status: str
-    reason: str | None = None
-    rooms: tuple[str, ...] = ()
-    entity_kinds: tuple[str, ...] = ()
-    from_position: int
-    on_parked: str
-    added_at_unix_ms: int
-    deliveries: dict[str, int] | None = None
-    """How many of its deltas that are kept stand in each state."""
-    secret: str | None = None
-    """For the receiver of a webhook; shown when it was made, and never again."""
-
-
 class ReasonBody(View):
     """Why something is done."""
 
     reason: str = ""
 
 
-class DeliveryRead(View):
-    """What has become of one delta for one subscription."""
+class RotationBody(View):
+    """How a secret is replaced."""
 
-    subscription: str
-    transaction_id: str
-    position: int
-    room: str
-    recorded_at_unix_ms: int
-    state: str
-    attempts: int
-    redeliveries: int
-    next_attempt_at_unix_ms: int | None = None
-    error: str | None = None
-    worker: str | None = None
-    delta: dict[str, Any] | None = None
+    keep_seconds: int = Field(default=ROTATION_S, ge=0, le=KEPT_S_MAX)
+    """How long the old one goes on signing; 0 when it got out."""
 
 
 class ChoiceBody(View):
@@ -74,13 +48,3 @@ class ChoiceBody(View):
     dry_run: bool = False
     expect_count: int | None = Field(default=None, ge=0)
     """Change nothing when another number is chosen."""
-
-
-class ChosenRead(View):
-    """What was chosen, and changed unless it was a dry run."""
-
-    subscription: str
-    count: int
-    dry_run: bool
-    sample: tuple[dict[str, Any], ...]
-    """The first of them."""

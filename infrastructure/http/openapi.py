@@ -69,11 +69,28 @@ def described(
     body: type[BaseModel] | None, reply: type[BaseModel], said: str = "What became of it."
 ) -> dict[str, Any]:
     """What an operation reads and answers, for its `openapi_extra`."""
-    extra = _answering(schema_of(reply), said)
-    if body is not None:
-        content = {"application/json": {"schema": schema_of(body)}}
-        extra["requestBody"] = {"required": True, "content": content}
-    return extra
+    return {**_reading(body, required=True), **_answering(schema_of(reply), said)}
+
+
+def described_change(
+    body: type[BaseModel] | None, reply: type[BaseModel], said: str = "How it is then."
+) -> dict[str, Any]:
+    """The same for an operation that answers with a view as the reading routes show it."""
+    required = body is not None and needs_something(body)
+    return {**_reading(body, required=required), **_answering(reading_schema_of(reply), said)}
+
+
+def needs_something(body: type[BaseModel]) -> bool:
+    """Whether there is something that has to be said; else the body may be left out."""
+    return any(field.is_required() for field in body.model_fields.values())
+
+
+def _reading(body: type[BaseModel] | None, *, required: bool) -> dict[str, Any]:
+    if body is None:
+        return {}
+    return {
+        "requestBody": {"required": required, "content": {"application/json": {"schema": schema_of(body)}}}
+    }
 
 
 def described_reading(reply: type[BaseModel], said: str) -> dict[str, Any]:
@@ -123,7 +140,7 @@ IDEMPOTENCY_KEY: Final = _parameter(
 IF_MATCH: Final = _parameter(
     "If-Match",
     "header",
-    "The ETag of the session that the command is meant for.",
+    "The ETag of what the command is meant for.",
     pattern=r'^(\*|"[0-9]{1,18}")$',
 )
 SESSION_ORIGIN: Final = _parameter(

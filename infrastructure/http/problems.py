@@ -133,9 +133,9 @@ KEY_REUSED: Final = Kind(
 VERSION_CONFLICT: Final = Kind(
     "version-conflict",
     412,
-    "The session is no longer at that version",
+    "It is no longer at that version",
     "If-Match names a version that is not the current one; the header ETag of this answer has the current"
-    " one. Read the session and decide again.",
+    " one. Read it and decide again.",
 )
 TOO_LARGE: Final = Kind(
     "payload-too-large",
@@ -160,7 +160,7 @@ PRECONDITION_REQUIRED: Final = Kind(
     "precondition-required",
     428,
     "The command has to say which version it means",
-    "Send If-Match with the ETag of the session.",
+    "Send If-Match with the ETag of what is to be changed.",
 )
 INTERNAL: Final = Kind(
     "internal",

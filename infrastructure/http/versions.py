@@ -1,6 +1,7 @@
 """Versions in headers: ETag goes out, If-Match and If-None-Match come in.
 
-A session's ETag is its stream version, so it changes with whatever a reader is shown of it.
+An ETag is the version of a stream: a session's, a subscription's or that of a room's waits. It changes with
+whatever a reader is shown of the session.
 """
 
 import re
@@ -13,7 +14,7 @@ from infrastructure.http.state import settings_of
 
 _TAG: Final = re.compile(r'(W/)?"([^"]*)"')
 NEVER: Final = -1
-"""The version of no session."""
+"""The version of nothing."""
 
 
 def etag(version: int) -> str:

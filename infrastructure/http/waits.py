@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fastapi import APIRouter
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,14 +11,13 @@ from application.rooms import HeldLane, Reason, Rooms, lane_of
 from application.views import View
 from infrastructure.http import problems
 from infrastructure.http.access import caller_of, needs
-from infrastructure.http.bodies import read_object
-from infrastructure.http.openapi import described, described_reading
-from infrastructure.http.problems import INVALID, Problem, parameter_errors
+from infrastructure.http.asking import said
+from infrastructure.http.openapi import IF_MATCH, described_change, described_reading, with_parameters
 from infrastructure.http.replies import json_reply
 from infrastructure.http.routing import Room
-from infrastructure.http.state import ledger_of, settings_of
+from infrastructure.http.state import ledger_of
 from infrastructure.http.times import as_read
-from infrastructure.http.versions import etag
+from infrastructure.http.versions import etag, version_meant
 
 reading = APIRouter(tags=["waits"], dependencies=[needs("read")])
 operating = APIRouter(tags=["waits"], dependencies=[needs("operate")])
@@ -36,10 +34,12 @@ CHANGE_PROBLEMS: Final = problems.documented(
     problems.INVALID,
     problems.OVERLOADED,
     problems.UNAVAILABLE,
+    problems.VERSION_CONFLICT,
+    problems.PRECONDITION_REQUIRED,
 )
 
 
-class HeldRead(View):
+class HeldLaneView(View):
     """A lane that waits, is parked, or was paused."""
 
     lane: str
@@ -52,7 +52,7 @@ class HeldRead(View):
     until_unix_ms: int | None = None
 
 
-class ReasonRead(View):
+class HoldView(View):
     """One thing that holds the room, and the event that says so."""
 
     why: str
@@ -66,14 +66,14 @@ class ReasonRead(View):
     reason: str | None = None
 
 
-class BackoffRead(View):
+class BackoffView(View):
     """The waits of a room."""
 
     room: str
     version: int
     """Of the aggregate's stream; it is the ETag."""
-    lanes: tuple[HeldRead, ...]
-    held_by: tuple[ReasonRead, ...]
+    lanes: tuple[HeldLaneView, ...]
+    held_by: tuple[HoldView, ...]
     """What keeps the room from being listed now; nothing: it is next."""
 
 
@@ -83,10 +83,13 @@ class LaneBody(View):
     lane: str = ""
 
 
+CHANGE: Final = with_parameters(described_change(LaneBody, BackoffView), IF_MATCH)
+
+
 @reading.get(
     "/rooms/{room}/backoff",
     responses=READ_PROBLEMS,
-    openapi_extra=described_reading(BackoffRead, "The room's waits."),
+    openapi_extra=described_reading(BackoffView, "The room's waits."),
 )
 async def backoff(room: Room, request: Request) -> Response:
     """Show which lanes of a room wait, and what holds it."""
@@ -94,7 +97,9 @@ async def backoff(room: Room, request: Request) -> Response:
 
 
 @operating.post(
-    "/rooms/{room}/backoff/reset", responses=CHANGE_PROBLEMS, openapi_extra=described(LaneBody, BackoffRead)
+    "/rooms/{room}/backoff/reset",
+    responses=CHANGE_PROBLEMS,
+    openapi_extra=with_parameters(described_change(LaneBody, BackoffView), IF_MATCH),
 )
 async def reset(room: Room, request: Request) -> Response:
     """End the waits of a lane, or of the whole room and its host: it is tried at its next turn."""
@@ -102,7 +107,9 @@ async def reset(room: Room, request: Request) -> Response:
 
 
 @operating.post(
-    "/rooms/{room}/backoff/pause", responses=CHANGE_PROBLEMS, openapi_extra=described(LaneBody, BackoffRead)
+    "/rooms/{room}/backoff/pause",
+    responses=CHANGE_PROBLEMS,
+    openapi_extra=with_parameters(described_change(LaneBody, BackoffView), IF_MATCH),
 )
 async def pause(room: Room, request: Request) -> Response:
     """Call a lane, or the whole room, no more until it is resumed."""
@@ -110,21 +117,20 @@ async def pause(room: Room, request: Request) -> Response:
 
 
 @operating.post(
-    "/rooms/{room}/backoff/resume", responses=CHANGE_PROBLEMS, openapi_extra=described(LaneBody, BackoffRead)
+    "/rooms/{room}/backoff/resume",
+    responses=CHANGE_PROBLEMS,
+    openapi_extra=with_parameters(described_change(LaneBody, BackoffView), IF_MATCH),
 )
 async def resume(room: Room, request: Request) -> Response:
     """Call a paused lane again, or all that was paused in the room."""
     return await _change(room, request, Rooms.resume)
 
 
-async def _change(room: str, request: Request, change: Callable[[Rooms, str, str], Any]) -> Response:
-    body = await read_object(request, settings_of(request).body_bytes_max)
-    try:
-        lane = lane_of(LaneBody.model_validate(body).lane)
-    except ValidationError as error:
-        errors = parameter_errors(error.errors())
-        raise Problem(INVALID, "give a lane, or {}", members={"errors": errors}) from None
-    await ledger_of(request).with_rooms(lambda rooms: change(rooms, room, lane), caller_of(request))
+async def _change(room: str, request: Request, change: Callable[..., Any]) -> Response:
+    lane, meant = lane_of((await said(request, LaneBody)).lane), version_meant(request)
+    await ledger_of(request).with_rooms(
+        lambda rooms: change(rooms, room, lane, if_version=meant), caller_of(request)
+    )
     return await _shown(room, request)
 
 
@@ -132,17 +138,17 @@ async def _shown(room: str, request: Request) -> Response:
     version, lanes, reasons = await ledger_of(request).with_rooms(
         lambda rooms: (rooms.waits(room).version, rooms.held_lanes_of(room), rooms.why(room))
     )
-    view = BackoffRead(
+    view = BackoffView(
         room=room, version=version, lanes=tuple(map(_lane, lanes)), held_by=tuple(map(_reason, reasons))
     )
     return json_reply(as_read(view.to_dict()), headers={"ETag": etag(version)})
 
 
-def _lane(held: HeldLane) -> HeldRead:
+def _lane(held: HeldLane) -> HeldLaneView:
     wait = held.wait
     if wait is None:
-        return HeldRead(lane=held.lane, state=held.state)
-    return HeldRead(
+        return HeldLaneView(lane=held.lane, state=held.state)
+    return HeldLaneView(
         lane=held.lane,
         state=held.state,
         kind=wait.kind,
@@ -152,9 +158,9 @@ def _lane(held: HeldLane) -> HeldRead:
     )
 
 
-def _reason(reason: Reason) -> ReasonRead:
+def _reason(reason: Reason) -> HoldView:
     hold, event = reason.hold, reason.event
-    return ReasonRead(
+    return HoldView(
         why=hold.why,
         lane=hold.lane,
         until_unix_ms=hold.until or None,

@@ -217,7 +217,10 @@ def test_a_dry_run_says_how_many_and_another_number_is_a_conflict(cli: Cli) -> N
 
     ran = cli.run("deliveries", "skip", "--room", "r", "--yes", "--expect", "1")
 
-    assert (ran.code, ran.err) == (4, "error: 2 deltas chosen, not 1; look again\n")
+    assert (ran.code, ran.err) == (
+        4,
+        "error: subscription crm: 2 deltas are chosen, 1 were expected; look again (conflict)\n",
+    )
     assert states(cli) == ["pending", "pending"]
 
 

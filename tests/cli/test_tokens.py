@@ -15,7 +15,7 @@ def test_a_token_is_shown_once_and_listed_by_its_id(cli: Cli) -> None:
     (listed,) = cli.run("tokens", "list", "--json").objects
     assert listed["id"] in made.err
     assert (listed["scopes"], listed["rooms"]) == (["read", "report"], ["a b"])
-    assert listed["revokedAtUnixMs"] is None
+    assert "revokedAtUnixMs" not in listed
     table = cli.run("tokens", "list").out
     assert "a b" in table
     assert "\x1b" not in table

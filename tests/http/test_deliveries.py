@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from standardwebhooks import Webhook
 
 from application.access import Scope
 from application.lanes import Choice, State
 from tests.http.asgi import Called, called
+from tests.sinks.receiving import receiver
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +57,8 @@ async def test_a_destination_is_added_and_shown_with_its_secret_once() -> None:
         "fromPosition": 0,
         "onParked": "go_on",
         "addedAt": shown.json()["addedAt"],
+        "version": 1,
+        "secretRef": shown.json()["secretRef"],
         "deliveries": dict.fromkeys(State, 0),
     }
 
@@ -80,7 +84,7 @@ async def test_a_destination_that_means_nothing_is_refused(wrong: dict[str, Any]
 
     assert reply.status_code == 422
     assert reply.headers["content-type"] == "application/problem+json"
-    assert listed == {"items": []}
+    assert listed == {"items": [], "observers": []}
 
 
 async def test_it_is_paused_resumed_rotated_and_removed() -> None:
@@ -106,6 +110,113 @@ async def test_it_is_paused_resumed_rotated_and_removed() -> None:
     ]
 
 
+async def test_a_change_may_be_meant_for_one_version_only() -> None:
+    async with called() as service:
+        added = await add(service)
+        at = f"/v1/subscriptions/{added['name']}"
+        changes = {
+            "pause": service.client.build_request("POST", f"{at}/pause", json={}),
+            "resume": service.client.build_request("POST", f"{at}/resume"),
+            "rotate": service.client.build_request("POST", f"{at}/rotate-secret"),
+            "remove": service.client.build_request("DELETE", at),
+        }
+        for request in changes.values():
+            request.headers["If-Match"] = '"7"'
+            late = await service.client.send(request)
+            assert (late.status_code, late.headers["etag"]) == (412, '"1"')
+            assert late.headers["content-type"] == "application/problem+json"
+        assert (await service.client.get(at)).headers["etag"] == '"1"', "nothing was changed"
+
+        for version, request in enumerate(changes.values(), 1):
+            request.headers["If-Match"] = f'"{version}"'
+            done = await service.client.send(request)
+            assert done.status_code in (200, 204)
+            if done.content:
+                assert done.headers["etag"] == f'"{version + 1}"'
+
+
+async def test_a_service_may_want_every_change_to_be_meant_for_a_version() -> None:
+    async with called(require_if_match=True) as service:
+        await add(service)
+        reply = await service.client.post("/v1/subscriptions/crm/pause")
+
+    assert (reply.status_code, reply.json()["code"]) == (428, "precondition_required")
+
+
+@pytest.mark.parametrize("change", ["pause", "resume", "rotate-secret", ""])
+async def test_a_dry_run_changes_nothing(change: str) -> None:
+    async with called() as service:
+        await add(service)
+        ours = service.ledger.blocking.subscriptions
+        if change == "resume":
+            ours.pause("crm")
+        before, secrets = ours.show("crm"), service.ledger.blocking.store.secrets.of("crm")
+        request = service.client.build_request(
+            "POST" if change else "DELETE",
+            f"/v1/subscriptions/crm/{change}".rstrip("/"),
+            params={"dryRun": "true"},
+        )
+        told = await service.client.send(request)
+
+        assert told.status_code in (200, 204)
+        assert "secret" not in (told.json() if told.content else {})
+        assert ours.show("crm") == before
+        assert service.ledger.blocking.store.secrets.of("crm") == secrets
+
+
+async def test_adding_is_tried_out_as_well() -> None:
+    async with called() as service:
+        told = await service.client.post("/v1/subscriptions", params={"dryRun": "true"}, json=HOOK)
+        bad = await service.client.post(
+            "/v1/subscriptions", params={"dryRun": "true"}, json=HOOK | {"target": "ftp://x"}
+        )
+        listed = (await service.client.get("/v1/subscriptions")).json()
+
+    assert (told.status_code, told.json()["status"], "secret" in told.json()) == (200, "active", False)
+    assert bad.status_code == 422
+    assert listed["items"] == []
+
+
+async def test_what_happened_to_a_destination_is_told_also_when_it_is_gone() -> None:
+    async with called() as service:
+        await add(service)
+        await service.client.delete("/v1/subscriptions/crm")
+        told = await service.client.get("/v1/subscriptions/crm/events")
+        nobody = await service.client.get("/v1/subscriptions/nobody/events")
+
+    assert [one["topic"] for one in told.json()["items"]] == ["subscription.added", "subscription.removed"]
+    assert told.json()["items"][0]["words"].startswith("a webhook was added")
+    assert nobody.status_code == 404
+
+
+async def test_a_destination_is_tried_from_the_service() -> None:
+    with receiver() as endpoint:
+        async with called(allow_private_targets=True) as service:
+            added = await add(service, target=endpoint.url)
+            taken = await service.client.post("/v1/subscriptions/crm/test")
+            endpoint.always(status=503, body="we are moving")
+            refused = await service.client.post("/v1/subscriptions/crm/test", json={})
+            first = endpoint.posted()[0]
+            nobody = await service.client.post("/v1/subscriptions/nobody/test")
+
+    assert (taken.json()["taken"], taken.json()["status"]) == (True, 204)
+    assert (refused.json()["taken"], refused.json()["trouble"]) == (False, "endpoint")
+    assert refused.json()["reason"] == "503 Service Unavailable: we are moving"
+    Webhook(added["secret"]).verify(first.body, first.headers)
+    assert nobody.status_code == 404
+
+
+async def test_a_secret_that_got_out_ends_at_once() -> None:
+    async with called() as service:
+        await add(service)
+        await service.client.post("/v1/subscriptions/crm/rotate-secret", json={"keepSeconds": 0})
+        wrong = await service.client.post("/v1/subscriptions/crm/rotate-secret", json={"keepSeconds": -1})
+        kept = service.ledger.blocking.store.secrets.of("crm")
+
+    assert len(kept) == 1
+    assert wrong.status_code == 422
+
+
 async def test_deliveries_are_listed_page_by_page_and_shown_with_their_delta() -> None:
     async with called() as service:
         await add(service)
@@ -120,7 +231,23 @@ async def test_deliveries_are_listed_page_by_page_and_shown_with_their_delta() -
     assert [item["transactionId"] for item in pages] == said
     assert one.json()["delta"]["transactionId"] == said[0]
     assert one.json()["state"] == "pending"
+    assert one.json()["why"] == "a worker will take it; is one running?"
     assert none.status_code == 404
+
+
+async def test_one_delta_is_delivered_again() -> None:
+    async with called() as service:
+        await add(service)
+        first, second = await report(service, "a"), await report(service, "b")
+        service.ledger.blocking.subscriptions.skip("crm", Choice())
+        asked = {"subscription": "crm"}
+        again = await service.client.post(f"/v1/deliveries/{first}/redeliver", params=asked)
+        none = await service.client.post("/v1/deliveries/t-1/redeliver", params=asked)
+        after = await states(service)
+
+    assert (again.status_code, again.json()["redeliveries"], none.status_code) == (200, 1, 404)
+    assert after == ["pending", "skipped"]
+    assert second
 
 
 async def test_deltas_are_skipped_and_redelivered_when_their_number_is_the_expected_one() -> None:

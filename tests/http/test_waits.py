@@ -55,6 +55,20 @@ def test_waits_are_ended_and_rooms_paused_and_resumed_by_whoever_operates() -> N
     serve("memory://", use)
 
 
+def test_a_change_of_waits_may_be_meant_for_one_version_only() -> None:
+    async def use(service: Service) -> None:
+        await a_room_that_waits(service)
+        for change in ("pause", "resume", "reset"):
+            late = await service.post(f"{AT}/{change}", json={}, headers={"If-Match": '"7"'})
+            assert (late.status_code, late.headers["etag"]) == (412, '"1"')
+        assert (await service.get(AT)).json()["version"] == 1, "nothing was changed"
+
+        done = await service.post(f"{AT}/reset", headers={"If-Match": '"1"'})
+        assert (done.status_code, done.json()["lanes"]) == (200, [])
+
+    serve("memory://", use)
+
+
 def test_a_room_that_nobody_tracks_is_not_found_and_a_misspelled_body_is_told() -> None:
     async def use(service: Service) -> None:
         assert (await service.get(AT)).status_code == 404
