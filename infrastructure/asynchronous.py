@@ -26,7 +26,7 @@ from application.ports import (
     Verification,
 )
 from application.rooms import Rooms
-from application.status import StatusView, status_of
+from application.status import Backlog, StatusView, backlog_of, status_of
 from application.subscriptions import Subscriptions
 from application.views import (
     AgentView,
@@ -273,6 +273,10 @@ class AsyncLedger:
     async def status(self) -> StatusView:
         """How everything is at a glance."""
         return await self._read(status_of, self._ledger)
+
+    async def backlog(self) -> Backlog:
+        """What waits to be handed on or pulled in."""
+        return await self._read(backlog_of, self._ledger)
 
     # Access.
 

@@ -29,7 +29,7 @@ from infrastructure.store.memory import MemoryDatabase
 from infrastructure.store.sqlite import SQLiteDatabase
 from infrastructure.store.tables import Database
 from infrastructure.store.writer import Appended
-from infrastructure.worker import DeliveryWorker, SinkOf, Timing
+from infrastructure.worker import DeliveryWorker, SinkOf, Timing, Told
 
 if TYPE_CHECKING:
     from infrastructure.configuration import Settings
@@ -116,7 +116,9 @@ def _ledger(store: EventStore, clock: Clock, failures: ObserverFailures | None) 
     return Ledger(store, delivery, clock)
 
 
-def delivery_worker(ledger: Ledger, sink_of: SinkOf, timing: Timing | None = None) -> DeliveryWorker:
+def delivery_worker(
+    ledger: Ledger, sink_of: SinkOf, timing: Timing | None = None, told: Told = lambda *_: None
+) -> DeliveryWorker:
     """A worker that delivers a ledger's deltas to the sinks of its subscriptions; `run` it, `stop` it."""
     return DeliveryWorker(
         subscriptions=ledger.subscriptions,
@@ -127,6 +129,7 @@ def delivery_worker(ledger: Ledger, sink_of: SinkOf, timing: Timing | None = Non
         chance=random,
         owner=str(uuid4()),
         timing=timing or Timing(),
+        told=told,
     )
 
 

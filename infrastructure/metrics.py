@@ -19,6 +19,8 @@ from prometheus_client import (
     generate_latest,
 )
 
+from application.status import Backlog
+
 CONTENT_TYPE: Final = exposition.CONTENT_TYPE_PLAIN_0_0_4
 QUICK_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
@@ -55,6 +57,43 @@ class Metrics:
             buckets=QUICK_S,
             registry=own,
         )
+        self._pending = Gauge(
+            "reprise_outbox_pending",
+            "Deltas that a subscription has not had.",
+            ("subscription",),
+            registry=own,
+        )
+        self._oldest = Gauge(
+            "reprise_outbox_oldest_age_seconds",
+            "Age of the oldest of them; 0 when there is none.",
+            ("subscription",),
+            registry=own,
+        )
+        self._parked = Gauge(
+            "reprise_deliveries_parked", "Deltas that were given up.", ("subscription",), registry=own
+        )
+        self._attempts = Counter(
+            "reprise_deliveries",
+            "Attempts to deliver: delivered, failed, or failed for the last time and parked.",
+            ("subscription", "outcome"),
+            registry=own,
+        )
+        self._attempt_seconds = Histogram(
+            "reprise_delivery_duration_seconds",
+            "From a parcel's sending to its receipt.",
+            ("subscription",),
+            buckets=QUICK_S,
+            registry=own,
+        )
+        self._pulls = Counter(
+            "reprise_sync_requests", "Calls to hosts that rooms are pulled from.", ("outcome",), registry=own
+        )
+        self._waits = Gauge(
+            "reprise_backoff_rooms", "Rooms of which lanes do not go on.", ("state",), registry=own
+        )
+        self._hosts_down = Gauge(
+            "reprise_backoff_hosts", "Hosts that are called for probes alone.", registry=own
+        )
         self._clients = Gauge("reprise_sse_clients", "Streams that are open.", registry=own)
         build = Gauge(
             "reprise_build_info", "What runs; always 1.", ("version", "python", "store"), registry=own
@@ -77,6 +116,27 @@ class Metrics:
     def seen(self, position: int) -> None:
         """The end of the store, whoever wrote it."""
         self._position.set(position)
+
+    def attempted(self, subscription: str, outcome: str, seconds: float) -> None:
+        """An attempt to deliver."""
+        self._attempts.labels(subscription, outcome).inc()
+        self._attempt_seconds.labels(subscription).observe(seconds)
+
+    def pulled(self, outcome: str) -> None:
+        """A call to a host that rooms are pulled from: `ok`, or the kind of its failure."""
+        self._pulls.labels(outcome).inc()
+
+    def waiting(self, backlog: Backlog) -> None:
+        """What waits at the moment, in this store and whichever process serves it."""
+        for gauge in (self._pending, self._oldest, self._parked, self._waits):
+            gauge.clear()
+        for one in backlog.subscriptions:
+            self._pending.labels(one.name).set(one.pending)
+            self._oldest.labels(one.name).set(one.lag_seconds)
+            self._parked.labels(one.name).set(one.parked)
+        for state, rooms in backlog.waits.items():
+            self._waits.labels(state).set(rooms)
+        self._hosts_down.set(backlog.hosts_down)
 
     def count_clients(self, clients: Callable[[], int]) -> None:
         self._clients.set_function(clients)

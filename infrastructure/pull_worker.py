@@ -1,6 +1,7 @@
 """The pull loop as a worker of a service: started and stopped with it, and begun anew when it fails."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Final
@@ -11,6 +12,7 @@ from application.ports import Clock
 from application.pull_schedule import service_schedule
 from domain.errors import RepriseError
 from infrastructure.asynchronous import AsyncLedger
+from infrastructure.counted_remote import CountedActivity
 from infrastructure.pulls import PullLoop
 from infrastructure.remote import HttpRemoteActivity
 
@@ -25,9 +27,13 @@ class PullWorker:
 
     name = "pulls"
 
-    def __init__(self, ledger: AsyncLedger, clock: Clock) -> None:
+    def __init__(
+        self, ledger: AsyncLedger, clock: Clock, told: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`told` hears what became of each call: `ok`, or the kind of its failure."""
         self._ledger = ledger
         self._clock = clock
+        self._told = told
         self._loop: PullLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._began_at = 0.0
@@ -50,7 +56,8 @@ class PullWorker:
     async def _pull(self) -> None:
         schedule = service_schedule((await self._ledger.store_ids())[-1])
         async with HttpRemoteActivity(self._clock) as activity:
-            self._loop = PullLoop(self._ledger, activity, schedule, self._clock)
+            counted = CountedActivity(activity, self._told)
+            self._loop = PullLoop(self._ledger, counted, schedule, self._clock)
             if not self._stopping.is_set():
                 await self._loop.run()
 

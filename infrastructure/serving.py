@@ -46,7 +46,7 @@ async def serve(
         await refuse_open_door(ledger, settings)
         listener = listen(settings.host, settings.port)
         is_working = settings.workers and not settings.read_only
-        workers = make_workers(ledger, settings) if is_working else ()
+        workers = make_workers(ledger, settings, metrics) if is_working else ()
         service = create_service(ledger, settings, metrics, workers)
         async with running(workers):
             await Server(service, settings, listener, workers, announce).serve_until_told()

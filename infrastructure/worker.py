@@ -6,7 +6,6 @@ processes; a lease says which of them has a lane.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -52,6 +51,7 @@ WAKE_EVERY_MS: Final = 1_000
 
 SinkOf = Callable[[Subscription], Sink | None]
 """Makes the sink of a subscription; None when this process does not serve its kind."""
+Told = Callable[[str, str, float], None]
 T = TypeVar("T")
 
 log = structlog.get_logger("reprise")
@@ -102,8 +102,8 @@ class DeliveryWorker:
     owner: str
     """Tells this worker from every other one, also from those before it."""
     timing: Timing = field(default_factory=Timing)
-    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How often a subscription's parcels were delivered, failed or parked here."""
+    told: Told = lambda *_: None
+    """Is told what became of each attempt: the subscription, delivered, failed or parked, and the seconds."""
     beat_at: float = 0.0
     """When it last looked for work, on the monotonic clock."""
 
@@ -298,23 +298,26 @@ class DeliveryWorker:
             if self._is_stopping or not served.is_active or held.until <= self._now():
                 return run.left(self._now())
             crashpoint("outbox.before_send")
+            began = monotonic()
             receipt = await _sent(served.sink, run.parcel())
+            took_s = monotonic() - began
             crashpoint("outbox.after_send")
             if receipt.trouble is None:
-                self._count(served, "delivered")
+                self.told(served.subscription.name, "delivered", took_s)
                 self._mark(run.arrived())
                 self._wake_others(served)
                 continue
             if receipt.trouble is Trouble.GONE:
                 served.is_active = False
                 await self._do(self.subscriptions.disable, served.subscription.name, receipt.reason)
-                self._count(served, "failed")
+                self.told(served.subscription.name, "failed", took_s)
                 return run.left(self._now())
             after = run.failed(receipt, self._now(), self.chance())
             if isinstance(after, Mark):
-                self._count(served, "failed")
+                self.told(served.subscription.name, "failed", took_s)
                 return after
             await self._park(served, after, due.committed.transaction_id)
+            self.told(served.subscription.name, "parked", took_s)
             raise LeaseLost  # The lane was given back with the delta.
         return run.done(self._now())
 
@@ -322,7 +325,6 @@ class DeliveryWorker:
         while parking.lease in self._marks or parking.lease in self._setting:
             await self._set_down.wait()  # What arrived before it is marked while the lane is still ours.
         await self._do(self.subscriptions.park, parking, transaction)
-        self._count(served, "parked")
         log.warning(
             "delivery_parked",
             subscription=served.subscription.name,
@@ -331,9 +333,6 @@ class DeliveryWorker:
             attempts=parking.attempts,
             reason=parking.error,
         )
-
-    def _count(self, served: _Served, outcome: str) -> None:
-        self.outcomes[served.subscription.name, outcome] += 1
 
     def _wake_others(self, served: _Served) -> None:
         """The destination works: what waits for it need not wait."""

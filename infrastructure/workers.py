@@ -7,6 +7,7 @@ from infrastructure.asynchronous import AsyncLedger
 from infrastructure.configuration import Settings
 from infrastructure.delivery_worker import Deliveries
 from infrastructure.main import SystemClock, delivery_worker, sinks, surroundings
+from infrastructure.metrics import Metrics
 from infrastructure.pull_worker import PullWorker
 
 
@@ -28,13 +29,13 @@ class Worker(Protocol):
         """Seconds since it last showed that it works; None when it has not yet."""
 
 
-MakeWorkers = Callable[[AsyncLedger, Settings], Sequence[Worker]]
+MakeWorkers = Callable[[AsyncLedger, Settings, Metrics], Sequence[Worker]]
 
 
-def workers_of(ledger: AsyncLedger, settings: Settings) -> Sequence[Worker]:
+def workers_of(ledger: AsyncLedger, settings: Settings, metrics: Metrics) -> Sequence[Worker]:
     """Every worker that a service runs, in the order in which they are started."""
     around = surroundings(ledger.blocking, settings)
     return (
-        Deliveries(lambda: delivery_worker(ledger.blocking, sinks(around))),
-        PullWorker(ledger, SystemClock()),
+        Deliveries(lambda: delivery_worker(ledger.blocking, sinks(around), told=metrics.attempted)),
+        PullWorker(ledger, SystemClock(), metrics.pulled),
     )

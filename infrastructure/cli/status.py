@@ -36,7 +36,13 @@ def status(url: str | None, as_json: bool) -> None:
         for one in found.subscriptions:
             state = f"BEHIND {one.lag_seconds:,.0f} s" if one.name in behind else "ok"
             limit = f" (threshold {threshold_s:g} s)" if one.name in behind else ""
-            say(f"subscription {shown(one.name)}  {state}, {counted(one.pending, 'delta')} pending{limit}")
+            parked = f", {one.parked:,} parked" if one.parked else ""
+            waiting = f"{counted(one.pending, 'delta')} pending"
+            say(f"subscription {shown(one.name)}  {state}, {waiting}{parked}{limit}")
+        if found.waits or found.hosts_down:
+            rooms = [f"{rooms:,} {state}" for state, rooms in found.waits.items()]
+            down = [f"{counted(found.hosts_down, 'host')} down"] if found.hosts_down else []
+            say(f"rooms pulled in: {', '.join(rooms + down)}")
     if behind:
         raise click.exceptions.Exit(EXIT_FAILED)
 

@@ -63,6 +63,7 @@ async def metrics(request: Request) -> Response:
     counted: Metrics = request.app.state.metrics
     with suppress(StoreError):
         counted.seen((await ledger_of(request).extent()).end)
+        counted.waiting(await ledger_of(request).backlog())
     return Response(counted.text(), media_type=CONTENT_TYPE)
 
 

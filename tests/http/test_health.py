@@ -7,10 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from application.lanes import Choice
 from domain.errors import StoreUnavailable
+from domain.ids import RemoteCursor, RoomId, SessionId
+from domain.subscription import Added
+from infrastructure.counted_remote import CountedActivity
 from infrastructure.http.health import HEARTBEAT_S_MAX, Check, Failing, Readiness
+from infrastructure.main import delivery_worker
 from infrastructure.metrics import Metrics
 from tests.http.asgi import called
+from tests.pulling.place import REMOTE
+from tests.remote.fake import FakeRemoteActivity
+from tests.sinks.kit.bench import Fault
+from tests.sinks.kit.recording import RecordingBench
 
 pytestmark = pytest.mark.anyio
 
@@ -113,8 +122,7 @@ async def test_it_counts_what_it_stored_and_answered() -> None:
         text = (await service.client.get("/metrics")).text
 
     def value(sample: str) -> float:
-        (found,) = re.findall(rf"^{re.escape(sample)} (.+)$", text, re.MULTILINE)
-        return float(found)
+        return value_of(text, sample)
 
     assert value('reprise_events_appended_total{aggregate="session",event_type="session.opened"}') == 3
     assert value("reprise_append_duration_seconds_count") == 3
@@ -126,10 +134,70 @@ async def test_it_counts_what_it_stored_and_answered() -> None:
     assert "secret" not in text
 
 
+def value_of(text: str, sample: str) -> float:
+    (found,) = re.findall(rf"^{re.escape(sample)} (.+)$", text, re.MULTILINE)
+    return float(found)
+
+
+async def test_it_says_what_waits_to_be_delivered_and_what_became_of_attempts() -> None:
+    bench = RecordingBench()
+    await bench.fail_next(Fault.UNAVAILABLE, room="r1")
+    async with called() as service:
+        ours = service.ledger.blocking.subscriptions
+        ours.add(Added(name="crm", kind="recorder", from_position=0), after=0)
+        for room in ("r1", "r2"):
+            await service.ledger.report_state({"state": {"title": "a"}}, room=room, session="s")
+        before = (await service.client.get("/metrics")).text
+        told: asyncio.Queue[str] = asyncio.Queue()
+
+        def attempted(name: str, outcome: str, seconds: float) -> None:
+            service.metrics.attempted(name, outcome, seconds)
+            told.put_nowait(outcome)
+
+        worker = delivery_worker(service.ledger.blocking, bench.sink, told=attempted)
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            running = group.create_task(worker.run())
+            assert {await told.get(), await told.get()} == {"failed", "delivered"}
+            ours.redeliver("crm", Choice(room="r1"))
+            assert await told.get() == "delivered"
+            worker.stop()
+            await running
+        after = (await service.client.get("/metrics")).text
+
+    crm = '{subscription="crm"}'
+    assert value_of(before, f"reprise_outbox_pending{crm}") == 2
+    assert value_of(after, f"reprise_outbox_pending{crm}") == 0
+    assert value_of(after, f"reprise_outbox_oldest_age_seconds{crm}") == 0
+    assert value_of(after, f"reprise_deliveries_parked{crm}") == 0
+    assert value_of(after, f"reprise_delivery_duration_seconds_count{crm}") == 3
+    for outcome, count in {"failed": 1, "delivered": 2}.items():
+        sample = f'reprise_deliveries_total{{outcome="{outcome}",subscription="crm"}}'
+        assert value_of(after, sample) == count
+
+
+async def test_it_says_which_rooms_wait_and_what_calls_came_to() -> None:
+    fake = FakeRemoteActivity({"do": "fill", "room": "r1", "sessions": 1, "messages": 1})
+    async with called() as service:
+        await service.ledger.with_rooms(lambda rooms: rooms.track("r1", "https://far.example"))
+        await service.ledger.with_rooms(lambda rooms: rooms.pause("r1"))
+        counted = CountedActivity(fake, service.metrics.pulled)
+        await counted.list_agents(REMOTE, RoomId("r1"))
+        fake.do({"do": "fail", "what": "status", "status": 503})
+        await counted.list_messages(REMOTE, RoomId("r1"), SessionId("session-1"), RemoteCursor(0), 20)
+        text = (await service.client.get("/metrics")).text
+
+    assert value_of(text, 'reprise_backoff_rooms{state="paused"}') == 1
+    assert value_of(text, "reprise_backoff_hosts") == 0
+    assert value_of(text, 'reprise_sync_requests_total{outcome="ok"}') == 1
+    assert value_of(text, 'reprise_sync_requests_total{outcome="status"}') == 1
+
+
 def test_every_metric_has_our_prefix_a_text_and_no_label_without_end() -> None:
     metrics = Metrics("sqlite")
     metrics.appended({("session", "session.opened"): 1}, 0.001)
     metrics.answered("GET", "/healthz", 200, 0.001)
+    metrics.attempted("crm", "delivered", 0.001)
+    metrics.pulled("ok")
     families = list(metrics.registry.collect())
 
     assert families
@@ -147,6 +215,9 @@ def test_every_metric_has_our_prefix_a_text_and_no_label_without_end() -> None:
                 "version",
                 "python",
                 "store",
+                "subscription",
+                "outcome",
+                "state",
             }
 
 

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from application.lanes import Choice, State
+from application.status import backlog_of
 from domain.ids import TransactionId
 from tests.sinks.kit.bench import Fault
 from tests.sinks.kit.cases import DELIVERED, PARKED, PENDING, SKIPPED, WAITING, case
@@ -53,6 +54,8 @@ async def one_that_is_refused_three_times_is_parked_and_the_room_goes_on(house: 
     parked, _ = await house.stands(PARKED, DELIVERED)
     assert parked.error
     assert house.topics() == ["added", "row_parked"]
+    (lag,) = backlog_of(house.ledger).subscriptions
+    assert (lag.pending, lag.parked) == (0, 1)
 
 
 @case(Fault.REFUSES)
