@@ -42,9 +42,9 @@ class Limits:
 
     connect_timeout_s: float = 3.0
     read_timeout_s: float = 10.0
-    """Between two pieces of a reply; the same for sending and for waiting for a free connection."""
+    """Between two pieces of a reply; the same for sending."""
     call_timeout_s: float = 30.0
-    """From the call to the end of the reply, another try included."""
+    """From the call to the end of the reply, waiting for a free connection and another try included."""
     body_bytes_max: int = BODY_BYTES_MAX
     connections_max: int = 400
     """To all hosts together; whoever calls bounds the calls to one."""
@@ -80,18 +80,11 @@ class HttpClient:
         *,
         tls: ssl.SSLContext | None = None,
         resolve: Resolve = resolve,
-        one_host: bool = False,
     ) -> None:
-        """`one_host` says that all calls go to the same one; its connections are all kept."""
         self._limits = limits
-        self._transport = _CheckedTransport(policy, limits, tls or tls_context(), resolve, one_host=one_host)
-        self._client = httpx.AsyncClient(
-            transport=self._transport,
-            timeout=httpx.Timeout(limits.read_timeout_s, connect=limits.connect_timeout_s),
-            headers={"user-agent": USER_AGENT, "accept-encoding": ENCODINGS},
-            follow_redirects=False,
-            trust_env=False,
-        )
+        self._transport = _CheckedTransport(policy, limits, tls or tls_context(), resolve)
+        timeout = httpx.Timeout(limits.read_timeout_s, connect=limits.connect_timeout_s)
+        self._extensions = {"timeout": timeout.as_dict()}
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,7 +96,7 @@ class HttpClient:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._client.aclose()
+        await self._transport.aclose()
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], content: bytes = b""
@@ -115,7 +108,7 @@ class HttpClient:
         """
 
         async def call() -> Reply:
-            request = self._client.build_request(method, url, headers=dict(headers), content=content)
+            request = self._request(method, url, {"accept-encoding": ENCODINGS, **headers}, content)
             try:
                 return await self._exchange(request)
             except _BROKEN:
@@ -133,13 +126,7 @@ class HttpClient:
         """
 
         async def call() -> Reply:
-            request = httpx.Request(
-                "POST",
-                url,
-                headers={"user-agent": USER_AGENT, "accept": "*/*", **headers},
-                content=content,
-                extensions={"timeout": self._client.timeout.as_dict()},
-            )
+            request = self._request("POST", url, headers, content)
             response = await self._transport.handle_async_request(request)
             try:
                 return Reply(response.status_code, dict(response.headers), await _excerpt(response))
@@ -164,8 +151,15 @@ class HttpClient:
         except _TROUBLE as trouble:
             return self._failure(trouble)
 
+    def _request(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> httpx.Request:
+        """A request for the transport itself: what httpx's client adds, such as cookies, is unwanted here."""
+        common = {"user-agent": USER_AGENT, "accept": "*/*"}
+        return httpx.Request(
+            method, url, headers={**common, **headers}, content=content, extensions=self._extensions
+        )
+
     async def _exchange(self, request: httpx.Request) -> Reply:
-        response = await self._client.send(request, stream=True)
+        response = await self._transport.handle_async_request(request)
         try:
             body = b""
             if response.is_success:
@@ -193,8 +187,6 @@ class HttpClient:
             case httpx.ConnectTimeout():
                 limit_s = self._limits.connect_timeout_s
                 return failure(FailureKind.TIMEOUT, f"no connection within {limit_s:g} s")
-            case httpx.PoolTimeout():
-                return failure(FailureKind.TIMEOUT, "no connection was free in time")
             case httpx.TimeoutException():
                 limit_s = self._limits.read_timeout_s
                 return failure(FailureKind.TIMEOUT, f"nothing came for {limit_s:g} s")
@@ -265,21 +257,15 @@ class _CheckedTransport(httpx.AsyncHTTPTransport):
     of one address share no connection.
     """
 
-    def __init__(
-        self, policy: AddressPolicy, limits: Limits, tls: ssl.SSLContext, resolve: Resolve, *, one_host: bool
-    ) -> None:
+    def __init__(self, policy: AddressPolicy, limits: Limits, tls: ssl.SSLContext, resolve: Resolve) -> None:
         super().__init__(verify=tls, trust_env=False)
-        backend = _CheckedBackend(policy, resolve)
-        if one_host:
-            self._pool = KeptConnections(tls, limits.connections_max, limits.idle_timeout_s, backend)
-        else:
-            self._pool = httpcore.AsyncConnectionPool(
-                ssl_context=tls,
-                max_connections=limits.connections_max,
-                max_keepalive_connections=limits.idle_connections_max,
-                keepalive_expiry=limits.idle_timeout_s,
-                network_backend=backend,
-            )
+        self._pool = KeptConnections(
+            tls,
+            limits.connections_max,
+            limits.idle_connections_max,
+            limits.idle_timeout_s,
+            _CheckedBackend(policy, resolve),
+        )
 
 
 class _CheckedBackend(httpcore.AsyncNetworkBackend):

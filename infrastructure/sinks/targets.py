@@ -82,7 +82,7 @@ def open_sink(kind: str, target: str, subscription: str, around: Surroundings) -
             from infrastructure.http_client import HttpClient
             from infrastructure.sinks.webhook import LIMITS, WebhookSink
 
-            client = HttpClient(around.addresses, LIMITS, one_host=True)
+            client = HttpClient(around.addresses, LIMITS)
             return WebhookSink(parts.geturl(), client, around.secrets, subscription, around.clock)
         case "jetstream":
             from infrastructure.sinks.jetstream import JetStreamSink, NatsMissing

@@ -82,7 +82,7 @@ async def _webhook() -> tuple[float, float]:
     signing.create(secrets, "bench", bytes(signing.SECRET_BYTES))
     with receiver() as receiving:
         await asyncio.to_thread(receiving.count)
-        client = HttpClient(AddressPolicy(allows_loopback=True), LIMITS, one_host=True)
+        client = HttpClient(AddressPolicy(allows_loopback=True), LIMITS)
         return await _measure(WebhookSink(receiving.url, client, secrets, "bench", SystemClock()))
 
 

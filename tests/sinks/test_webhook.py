@@ -60,7 +60,7 @@ async def sink_to(
     limits: object = LIMITS,
 ) -> AsyncIterator[WebhookSink]:
     assert isinstance(limits, type(LIMITS))
-    client = HttpClient(policy, limits, resolve=resolve, one_host=True)
+    client = HttpClient(policy, limits, resolve=resolve)
     sink = WebhookSink(url, client, secrets, "sub", clock or SystemClock())
     try:
         yield sink
