@@ -27,6 +27,7 @@ from domain.work import Draft, Source, Work
 
 RAW_BYTES_MAX: Final = 65_536
 """How much of a row that cannot be taken in is kept."""
+NOTHING_SAID: Final = MessageUpdate()
 BUSY: Final = ("working", "waiting")
 """The display statuses of a session that has a live turn."""
 
@@ -206,6 +207,7 @@ def _take_page(draft: Draft, page: Page, refused: Mapping[str, str]) -> int:
     rows = sort_rows(pull, page, refused)
     touched: dict[TurnId, int] = {}
     newest = (pull.newest_sequence, pull.newest_turn)
+    draft.look_up(row.message_id for row in rows.good)
     for row in rows.good:
         turn = _take_message(draft, row)
         if turn:
@@ -256,17 +258,19 @@ def _take_message(draft: Draft, row: RemoteMessage) -> TurnId:
             TurnStarted(turn_id=turn, phase="running", started_at=began, after_message=after, backfilled=True)
         )
     # Its parts were checked when the page was read.
-    update = MessageUpdate.model_construct(
-        message_id=row.message_id,
-        turn_id=turn,
-        role=row.role,
-        kind=row.kind,
-        status=row.status,
-        semantics=row.semantics,
-        payload=row.payload,
-        occurred_at_unix_ms=row.occurred_at_unix_ms,
-        started_at_unix_ms=row.started_at_unix_ms,
-        completed_at_unix_ms=row.completed_at_unix_ms,
+    update = NOTHING_SAID.model_copy(
+        update={
+            "message_id": row.message_id,
+            "turn_id": turn,
+            "role": row.role,
+            "kind": row.kind,
+            "status": row.status,
+            "semantics": row.semantics,
+            "payload": row.payload,
+            "occurred_at_unix_ms": row.occurred_at_unix_ms,
+            "started_at_unix_ms": row.started_at_unix_ms,
+            "completed_at_unix_ms": row.completed_at_unix_ms,
+        }
     )
     outcome = report_message(draft, update, sequence=row.sequence, pulled=True)
     if outcome.reason == "turn_conflict":

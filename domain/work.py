@@ -4,7 +4,7 @@ A decision reads a Draft and adds events to it; the next decision of the same co
 here is stored until the whole command has been decided.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -104,6 +104,9 @@ class Stored(Protocol):
     def turn(self, turn: TurnId) -> Turn | None: ...
 
     def message(self, message: MessageId) -> Message | None: ...
+
+    def messages(self, messages: Sequence[MessageId]) -> Sequence[Message]:
+        """Those of them that there are, in any order."""
 
     def payload(self, message: MessageId) -> Mapping[str, Any]:
         """What the message says, its parts joined."""
@@ -275,6 +278,15 @@ class Draft:
                 return None
             self._messages[message] = stored
         return self._messages[message]
+
+    def look_up(self, messages: Iterable[str]) -> None:
+        """Ask at once for messages that will be asked for one by one."""
+        wanted = [one for one in map(MessageId, dict.fromkeys(messages)) if one not in self._messages]
+        if len(wanted) < 2:
+            return
+        found = {message.message_id: message for message in self.stored.messages(wanted)}
+        self._messages.update(found)
+        self._absent.update(one for one in wanted if one not in found)
 
     def payload(self, message: MessageId) -> dict[str, Any]:
         """What the message says now, as an object of the caller's own."""

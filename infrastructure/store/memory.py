@@ -395,6 +395,10 @@ class MemoryTables:
         found = [row for row in self._where(MESSAGES, key=key, turn_id=turn_id, is_text=1) if row[2] > after]
         return max(found, key=lambda row: row[2], default=None)
 
+    def messages_of(self, key: int, message_ids: Sequence[str]) -> Sequence[Row]:
+        rows = (self.get(MESSAGES, key, message) for message in message_ids)
+        return [row for row in rows if row]
+
     def messages_after(self, key: int, version: int, limit: int) -> Sequence[Row]:
         rows = sorted(self._where(MESSAGES, key=key), key=lambda row: row[2])
         return [row for row in rows if row[2] > version][:limit]

@@ -34,10 +34,8 @@ from infrastructure.store.postgres_connection import (
 )
 from infrastructure.store.postgres_schema import MIGRATIONS
 from infrastructure.store.postgres_tables import PlacedEvent, PostgresStatements, PostgresTables, Recorder
-from infrastructure.store.tables import Head, TransactionLost
+from infrastructure.store.tables import HEADS_MAX, Head, TransactionLost
 
-HEADS_MAX: Final = 1_000
-"""Streams whose ends are remembered from one transaction to the next."""
 _BEGIN: Final = b"""
     BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
     LOCK TABLE writers_turn IN EXCLUSIVE MODE;

@@ -723,6 +723,16 @@ class PostgresTables:
         )
         return found[0] if found else None
 
+    def messages_of(self, key: int, message_ids: Sequence[str]) -> Sequence[Row]:
+        gathered = self._rows[MESSAGES]
+        found = [row for one in message_ids if (row := gathered.get((key, one)))]
+        asked = [one for one in message_ids if (key, one) not in gathered]
+        if asked:
+            table = f"{self._prefix}{MESSAGES.name}"
+            wanted = "WHERE key = %s AND message_id = ANY(%s)"
+            found += self._all(f"SELECT {_columns(MESSAGES)} FROM {table} {wanted}", key, asked)
+        return found
+
     def messages_after(self, key: int, version: int, limit: int) -> Sequence[Row]:
         return self._select(
             MESSAGES, "WHERE key = %s AND version > %s ORDER BY version LIMIT %s", key, version, limit

@@ -243,6 +243,11 @@ class StoredRows:
         row = self.tables.get(MESSAGES, self.key, message)
         return message_of_row(row) if row else None
 
+    def messages(self, messages: Sequence[MessageId]) -> Sequence[Message]:
+        if not self.key:
+            return []
+        return [message_of_row(row) for row in self.tables.messages_of(self.key, messages)]
+
     def payload(self, message: MessageId) -> Mapping[str, Any]:
         row = self.tables.get(MESSAGES, self.key, message)
         if row is None:

@@ -52,6 +52,7 @@ from infrastructure.store.tables import (
     AGGREGATES,
     CLOCKS,
     COMMANDS,
+    HEADS_MAX,
     INTERACTIONS,
     MESSAGES,
     PARTS,
@@ -73,6 +74,7 @@ LOCK_TIMEOUT_S: Final = 60
 LOCK_POLL_S: Final = 0.002
 """How often it asks for the lock meanwhile. SQLite itself soon asks only ten times a second, and a process
 that writes without a pause would keep the others out for seconds."""
+_NOTHING_KNOWN: Final[tuple[Position, dict[StreamId, Head | None]]] = (Position(-1), {})
 _WAITS_BY_ITSELF: Final = "PRAGMA busy_timeout = 0"
 """For a connection whose transactions begin with `_patiently`."""
 WATCH_POLL_S: Final = 0.005
@@ -229,6 +231,8 @@ class SQLiteDatabase:
         self._writer = self._datastore.pool.get_connection(is_writer=True)
         self._writer.cursor().execute(_WAITS_BY_ITSELF)
         self._turn = RLock()
+        self._known = _NOTHING_KNOWN
+        """Ends of streams, and where the log ended with them: they hold until something is appended."""
         self._recorder = _Recorder(self._datastore)
         self._snapshots = SQLiteAggregateRecorder(self._datastore, events_table_name="snapshots")
 
@@ -238,10 +242,16 @@ class SQLiteDatabase:
         with self._turn, translated(self.path):
             if self._datastore.pool.closed:
                 raise ConnectionPoolClosedError
+            ended, heads = self._known
+            self._known = _NOTHING_KNOWN
             with self._writer.transaction(commit=True) as cursor:
                 tables = SQLiteTables(cursor, self._recorder, self._snapshots)
+                if tables.end() == ended:
+                    tables.heads_known = heads
                 yield tables
                 tables.flush()
+            if len(tables.heads_known) <= HEADS_MAX:
+                self._known = tables.end(), tables.heads_known
 
     @contextmanager
     def operate(self) -> Iterator[LaneTables]:
@@ -398,6 +408,12 @@ def _get_statement(prefix: str, table: Table) -> str:
 
 
 @cache
+def _messages_statement(prefix: str, count: int) -> str:
+    marks = ",".join("?" * count)
+    return f"SELECT * FROM {prefix}{MESSAGES.name} WHERE key = ? AND message_id IN ({marks})"
+
+
+@cache
 def _put_statement(prefix: str, table: Table) -> str:
     """An insert that changes only what differs in a row that stands already."""
     keys, rest = ", ".join(table.columns[: table.keys]), table.columns[table.keys :]
@@ -458,7 +474,7 @@ class SQLiteTables:
         self._prefix = prefix
         self._end: Position | None = None
         """The position that was given last, once somebody has asked."""
-        self._heads: dict[StreamId, Head | None] = {}
+        self.heads_known: dict[StreamId, Head | None] = {}
         """Ends of streams as they are in this transaction."""
         self._moved: dict[StreamId, Head] = {}
         self._events: list[PlacedEvent] = []
@@ -519,10 +535,10 @@ class SQLiteTables:
     # The log.
 
     def head(self, stream: StreamId) -> Head | None:
-        if stream not in self._heads:
+        if stream not in self.heads_known:
             row = self._one("SELECT key, version, hash FROM streams WHERE stream = ?", stream)
-            self._heads[stream] = Head(*row) if row else None
-        return self._heads[stream]
+            self.heads_known[stream] = Head(*row) if row else None
+        return self.heads_known[stream]
 
     def append(self, records: Sequence[Record]) -> Sequence[Position]:
         first = self.end() + 1
@@ -557,7 +573,7 @@ class SQLiteTables:
             key = self._db.execute(begun, (record.stream, record.version, record.hash)).lastrowid
             assert key is not None, "an inserted row has a key"
             moved = Head(key, record.version, record.hash)
-        self._heads[record.stream] = moved
+        self.heads_known[record.stream] = moved
 
     def stream(self, stream: StreamId, after: int = 0, *, contents: bool = False) -> Iterator[StoredRecord]:
         self.flush()
@@ -806,6 +822,15 @@ class SQLiteTables:
             turn_id,
         )
         return found[0] if found else None
+
+    def messages_of(self, key: int, message_ids: Sequence[str]) -> Sequence[Row]:
+        gathered = self._rows.get(MESSAGES, {})
+        found = [row for one in message_ids if (row := gathered.get((key, one)))]
+        asked = [one for one in message_ids if (key, one) not in gathered]
+        for start in range(0, len(asked), PARTS_BATCH):
+            batch = asked[start : start + PARTS_BATCH]
+            found += self._all(_messages_statement(self._prefix, len(batch)), key, *batch)
+        return found
 
     def messages_after(self, key: int, version: int, limit: int) -> Sequence[Row]:
         return self._select(

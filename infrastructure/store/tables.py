@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from infrastructure.store.lane_tables import LaneTables
 
 Row = tuple[Any, ...]
+HEADS_MAX: Final = 1_000
+"""Streams whose ends are remembered from one transaction to the next."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -339,6 +341,9 @@ class Tables(Protocol):
 
     def last_assistant_text(self, key: int, turn_id: str, after: int) -> Row | None:
         """The turn's assistant text with the highest version above `after`."""
+
+    def messages_of(self, key: int, message_ids: Sequence[str]) -> Sequence[Row]:
+        """Rows of MESSAGES of some messages of a session, in any order."""
 
     def messages_after(self, key: int, version: int, limit: int) -> Sequence[Row]:
         """Rows of MESSAGES above a message version, lowest first."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import uvicorn
 
+from application.ports import Committed
 from application.views import MessageReply, StateReply
 from infrastructure.asynchronous import AsyncLedger
 from infrastructure.collector import settle_in
@@ -36,6 +37,11 @@ class WithoutStore(AsyncLedger):
 
     async def report_state(self, *_: Any, **__: Any) -> StateReply:
         return StateReply(accepted=True, state_applied=True, last_event_at_unix_ms=0, message_version=0)
+
+    def begin(self, _: Any) -> "asyncio.Future[Committed]":
+        begun: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        begun.set_result(Committed(self._reply.to_dict()))
+        return begun
 
     async def report_messages(self, *_: Any, **__: Any) -> MessageReply:
         return self._reply
