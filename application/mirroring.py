@@ -207,7 +207,7 @@ def _take_page(draft: Draft, page: Page, refused: Mapping[str, str]) -> int:
     rows = sort_rows(pull, page, refused)
     touched: dict[TurnId, int] = {}
     newest = (pull.newest_sequence, pull.newest_turn)
-    draft.look_up(row.message_id for row in rows.good)
+    draft.look_up([row.message_id for row in rows.good])
     for row in rows.good:
         turn = _take_message(draft, row)
         if turn:

@@ -75,7 +75,7 @@ def report_messages(draft: Draft, report: MessageReport) -> Answer:
             provider_session_id=report.source.provider_session_id,
             created_at=report.source.session_created_at_unix_ms,
         )
-    draft.look_up(update.message_id for update in report.updates)
+    draft.look_up([update.message_id for update in report.updates])
     return Answer([report_message(draft, update) for update in report.updates])
 
 
@@ -300,7 +300,7 @@ def _report_parts(draft: Draft, report: StateReport, outcomes: list[Outcome]) ->
     """
     state = report.state
     occurred_at = state.occurred_at_unix_ms
-    draft.look_up(update.message_id for update in state.messages)
+    draft.look_up([update.message_id for update in state.messages])
     updates = _by_turn(draft, state.messages)
     asked: dict[str, list[InteractionReport]] = {}
     for one in state.all_interactions:

@@ -4,7 +4,7 @@ A decision reads a Draft and adds events to it; the next decision of the same co
 here is stored until the whole command has been decided.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -279,11 +279,11 @@ class Draft:
             self._messages[message] = stored
         return self._messages[message]
 
-    def look_up(self, messages: Iterable[str]) -> None:
+    def look_up(self, messages: Sequence[str]) -> None:
         """Ask at once for messages that will be asked for one by one."""
-        wanted = [one for one in map(MessageId, dict.fromkeys(messages)) if one not in self._messages]
-        if len(wanted) < 2:
+        if len(messages) < 2:
             return
+        wanted = [one for one in map(MessageId, dict.fromkeys(messages)) if one not in self._messages]
         found = {message.message_id: message for message in self.stored.messages(wanted)}
         self._messages.update(found)
         self._absent.update(one for one in wanted if one not in found)

@@ -74,9 +74,7 @@ class EventStore:
         self._database = database
         self.tokens: Tokens = StoredTokens(database)
         self._clock = clock
-        self._writer = Writer(
-            database, clock, participant, appended=appended, **({"salt": salt} if salt else {})
-        )
+        self._writer = Writer(database, clock, participant, salt, appended)
         self._snapshots = Snapshots(self._writer)
         self._group = GroupCommit(self._store)
         self.lanes = LaneStore(database)

@@ -1,6 +1,7 @@
 """An event as it is stored: facts in an envelope, content apart, a hash that chains it to the one before."""
 
 import hashlib
+import os
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ GENESIS: Final = bytes(32)
 NO_CONTENT: Final = bytes(32)
 """The commitment of an event without content."""
 SALT_BYTES: Final = 16
+SALTS_DRAWN: Final = 64
+"""Salts that are drawn at once: each call to the system hands the interpreter to another thread."""
 FORMAT: Final = 1
 """Version of the envelope."""
 
@@ -71,6 +74,18 @@ class Opened:
 def commitment_of(salt: bytes, content: bytes) -> bytes:
     """What the facts say of the content: a salted hash, so that erased content cannot be guessed."""
     return hashlib.sha256(salt + content).digest()
+
+
+class Salts:
+    """Salts for contents, each given once; for one thread at a time."""
+
+    def __init__(self) -> None:
+        self._drawn = b""
+
+    def __call__(self) -> bytes:
+        drawn = self._drawn or os.urandom(SALT_BYTES * SALTS_DRAWN)
+        salt, self._drawn = drawn[:SALT_BYTES], drawn[SALT_BYTES:]
+        return salt
 
 
 def hash_of(previous: bytes, stream: str, version: int, topic: str, facts: bytes, commitment: bytes) -> bytes:

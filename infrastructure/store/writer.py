@@ -4,7 +4,6 @@ The state of a session is kept after a commit and trusted again only while the s
 nobody else wrote; else it is folded from the last snapshot and the events behind it.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic
@@ -31,7 +30,7 @@ from domain.work import Source, Work
 from infrastructure.crashpoints import crashpoint
 from infrastructure.store.aggregates import row_of
 from infrastructure.store.kept import Kept, Staged
-from infrastructure.store.records import GENESIS, SALT_BYTES, Envelope, Record, seal
+from infrastructure.store.records import GENESIS, Envelope, Record, Salts, seal
 from infrastructure.store.rows import write_rows
 from infrastructure.store.tables import (
     AGGREGATES,
@@ -87,13 +86,13 @@ class Writer:
         database: Database,
         clock: Clock,
         participant: Participant | None = None,
-        salt: Callable[[], bytes] = lambda: os.urandom(SALT_BYTES),
+        salt: Callable[[], bytes] | None = None,
         appended: Appended | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._participant = participant
-        self._salt = salt
+        self._salt = salt or Salts()
         self._appended = appended
         self._kept = Kept()
 
