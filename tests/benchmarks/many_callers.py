@@ -1,21 +1,23 @@
 """Many callers at once, full durability: what sharing a commit gains, on SQLite and on PostgreSQL."""
 
+import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
 from uuid import uuid4
 
 from application.ledger import Ledger
-from infrastructure.main import open_ledger
+from infrastructure.main import open_ledger, open_ledger_async
 from infrastructure.store.event_store import EventStore
 from infrastructure.store.group import BATCH_MAX
-from tests.benchmarks.figures import Figure, Table, best_s, timed
+from tests.benchmarks.figures import Figure, Stopwatch, Table, best_s, timed
 from tests.benchmarks.one_caller import bare
-from tests.benchmarks.reports import TEXT, fill, report_message, start_turn
+from tests.benchmarks.reports import ROOM, TEXT, fill, report_message, start_turn, update
 from tests.postgres import SERVER, ask
 
 CALLERS = 64
@@ -76,48 +78,95 @@ def _batches(ledger: Ledger, size_max: int) -> None:
 
 
 def _callers(table: Table, where: str, url: str, *, rate: int, ratio: float) -> None:
+    """As tasks of one event loop, which is how the service calls, and as threads."""
+    tasks = asyncio.run(_tasks(url))
+    _tell(table, f"{where}, {CALLERS} tasks", tasks, rate=rate, ratio=ratio)
+    _tell(table, f"{where}, {CALLERS} threads", _threads(url))
+
+
+def _tell(table: Table, who: str, rounds: "_Rounds", *, rate: int = 0, ratio: float = 0) -> None:
+    """The figures of callers; without bars there are none."""
+    together, alone, gain = rounds.rate(BATCH_MAX), rounds.rate(1), rounds.rate(BATCH_MAX) / rounds.rate(1)
+    cpu, wait = _middle(rounds.cpus_us), _middle(rounds.waits_ms)
+    for what, measured, bar, ok, beside in (
+        (who, f"{together:,.0f}/s", f">= {rate:,}/s", together >= rate, ""),
+        (f"{who}, to a commit each", f"{gain:.1f}", f">= {ratio}", gain >= ratio, f"{alone:,.0f}/s"),
+        (f"{who}, CPU a report", f"{cpu:.0f} µs", "<= 300 µs", cpu <= 300, ""),
+        (f"{who}, 99 of 100 answers within", f"{wait:.0f} ms", "<= 50 ms", wait <= 50, ""),
+    ):
+        has_bar = rate > 0
+        table.add(Figure(what, measured, bar if has_bar else "", ok if has_bar else None, beside))
+
+
+@dataclass
+class _Rounds:
     """Rounds in groups and rounds with a commit for each report take turns, and see the same disk."""
-    rates: dict[int, list[float]] = {1: [], BATCH_MAX: []}
-    cpus, answers = [], []
-    number = 0
+
+    rates: dict[int, list[float]] = field(default_factory=lambda: {1: [], BATCH_MAX: []})
+    cpus_us: list[float] = field(default_factory=list)
+    waits_ms: list[float] = field(default_factory=list)
+
+    def took(self, size: int, watch: Stopwatch, waits: Sequence[float]) -> None:
+        self.rates[size].append(CALLERS * EACH / watch.wall_s)
+        if size != 1:
+            self.cpus_us.append(watch.cpu_s / (CALLERS * EACH) * 1e6)
+            self.waits_ms.append(sorted(waits)[len(waits) * 99 // 100] * 1e3)
+
+    def rate(self, size: int) -> float:
+        return _middle(self.rates[size])
+
+
+def _middle(measured: Sequence[float]) -> float:
+    return sorted(measured)[len(measured) // 2]
+
+
+def _turns() -> Iterator[tuple[int, int]]:
+    """The size of a round's groups, and the number of its first report."""
+    for number, size in enumerate((1, BATCH_MAX) * ROUNDS):
+        yield size, number * EACH
+
+
+async def _tasks(url: str) -> _Rounds:
+    rounds = _Rounds()
+    async with open_ledger_async(url) as ledger:
+        for caller in range(CALLERS):
+            start_turn(ledger.blocking, f"task-{caller}")
+        for size, first in _turns():
+            _batches(ledger.blocking, size)
+            waits: list[float] = []
+
+            async def report(caller: int, first: int = first, waits: list[float] = waits) -> None:
+                for one in range(first, first + EACH):
+                    begun = time.perf_counter()
+                    body = {"updates": [update(one)]}
+                    await ledger.report_messages(body, room=ROOM, session=f"task-{caller}")
+                    waits.append(time.perf_counter() - begun)
+
+            with timed() as watch:
+                await asyncio.gather(*map(report, range(CALLERS)))
+            rounds.took(size, watch, waits)
+    return rounds
+
+
+def _threads(url: str) -> _Rounds:
+    rounds = _Rounds()
     with open_ledger(url) as ledger:
         for caller in range(CALLERS):
             start_turn(ledger, f"ses-{caller}")
-        for _ in range(ROUNDS):
-            for size, measured in rates.items():
-                _batches(ledger, size)
-                first, number = number, number + EACH
-                waits: list[float] = []
+        for size, first in _turns():
+            _batches(ledger, size)
+            waits: list[float] = []
 
-                def report(caller: int, first: int = first, waits: list[float] = waits) -> None:
-                    for one in range(first, first + EACH):
-                        begun = time.perf_counter()
-                        report_message(ledger, f"ses-{caller}", one)
-                        waits.append(time.perf_counter() - begun)
+            def report(caller: int, first: int = first, waits: list[float] = waits) -> None:
+                for one in range(first, first + EACH):
+                    begun = time.perf_counter()
+                    report_message(ledger, f"ses-{caller}", one)
+                    waits.append(time.perf_counter() - begun)
 
-                with timed() as watch:
-                    _at_once(CALLERS, report)
-                measured.append(CALLERS * EACH / watch.wall_s)
-                if size != 1:
-                    cpus.append(watch.cpu_s / (CALLERS * EACH) * 1e6)
-                    answers.append(sorted(waits)[len(waits) * 99 // 100] * 1e3)
-    together, alone = (sorted(rates[size])[ROUNDS // 2] for size in (BATCH_MAX, 1))
-    ok = together >= rate
-    table.add(Figure(f"{where}, {CALLERS} callers", f"{together:,.0f}/s", f">= {rate:,}/s", ok))
-    gain = together / alone
-    table.add(
-        Figure(
-            f"{where}, the same to one commit for each report",
-            f"{gain:.1f}",
-            f">= {ratio}",
-            gain >= ratio,
-            f"{alone:,.0f}/s",
-        )
-    )
-    cpu = sorted(cpus)[ROUNDS // 2]
-    table.add(Figure(f"{where}, CPU a report", f"{cpu:.0f} µs", "<= 300 µs", cpu <= 300))
-    wait = sorted(answers)[ROUNDS // 2]
-    table.add(Figure(f"{where}, 99 of 100 answers within", f"{wait:.0f} ms", "<= 50 ms", wait <= 50))
+            with timed() as watch:
+                _at_once(CALLERS, report)
+            rounds.took(size, watch, waits)
+    return rounds
 
 
 def _writers(table: Table, folder: Path) -> None:
