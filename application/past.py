@@ -71,6 +71,25 @@ class Folding:
         return session_view(row, tuple(map(turn_view, turns)), tuple(map(interaction_view, asked)))
 
 
+class Past:
+    """A session's document, taken through its history event by event."""
+
+    def __init__(self, room: RoomId, session: SessionId) -> None:
+        self._folding = Folding(room, session)
+        self._document = _Document(self._folding)
+
+    def take(self, stored: StoredEvent) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Fold the next event; the document before and after it, without the parts it does not touch."""
+        event = cast("SessionEvent", stored.event)
+        before = self._document.around(event)
+        self._folding.take(stored)
+        return before, self._document.around(event)
+
+    def document(self) -> Mapping[str, Any]:
+        """The whole document as it is now."""
+        return self._document.made()
+
+
 def state_at(
     room: str, session: str, events: Iterable[StoredEvent], version: int | None, at_ms: int | None
 ) -> SessionView:
@@ -143,14 +162,37 @@ class _Document:
         self._folding = folding
         self._kept: dict[tuple[str, str], tuple[object, dict[str, Any]]] = {}
 
+    def _own(self) -> dict[str, Any]:
+        own = session_view(SessionRow(self._folding.state, self._folding.content), (), ()).to_dict()
+        del own["turnList"], own["interactionList"]
+        return own
+
+    def around(self, event: SessionEvent) -> dict[str, Any]:
+        """The document with no other parts than the one that an event is about."""
+        folding = self._folding
+        if not folding.state.version:
+            return {}
+        part: Turn | Interaction | Message | None = None
+        name = id_ = ""
+        if isinstance(event, TURN_EVENTS):
+            name, id_ = "turns", turn_of(event)
+            part = folding.turns.get(turn_of(event))
+        elif isinstance(event, MESSAGE_EVENTS):
+            name, id_ = "messages", event.message_id
+            part = folding.messages.get(event.message_id)
+        elif isinstance(event, INTERACTION_EVENTS):
+            key = (event.turn_id, event.request_id)
+            name, id_ = "interactions", interaction_entity_id(*key)
+            part = folding.interactions.get(key)
+        parts = {name: {id_: _part_document(part)}} if part else {}
+        return {**self._own(), "turns": {}, "interactions": {}, "messages": {}, **parts}
+
     def made(self) -> dict[str, Any]:
         folding = self._folding
         if not folding.state.version:
             return {}
-        own = session_view(SessionRow(folding.state, folding.content), (), ()).to_dict()
-        del own["turnList"], own["interactionList"]
         return {
-            **own,
+            **self._own(),
             "turns": {id_: self._part("turn", id_, turn) for id_, turn in folding.turns.items()},
             "interactions": {
                 interaction_entity_id(*key): self._part("interaction", interaction_entity_id(*key), asked)

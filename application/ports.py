@@ -133,6 +133,19 @@ class StoredEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedEvent:
+    """An event byte for byte, as the chain of hashes has it (SPEC A3)."""
+
+    event: StoredEvent
+    facts: bytes
+    salt: bytes
+    content: bytes | None
+    """None when it has none or it was erased."""
+    previous_hash: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class SessionRow:
     """A session as the read model has it."""
 
@@ -263,6 +276,9 @@ class Store(Protocol):
 
     def events(self, room: RoomId, session: SessionId, after: int = 0) -> Iterator[StoredEvent]:
         """A session's history, oldest first, from the version behind `after`."""
+
+    def sealed(self, room: RoomId, session: SessionId) -> Iterator[SealedEvent]:
+        """A session's history byte for byte, oldest first."""
 
     def ids(self) -> Sequence[str]:
         """Every store id this store ever had: a restored or copied one has those of what it was made of."""

@@ -243,6 +243,10 @@ class AsyncLedger:
         """The next deltas behind a position; fewer than the limit when there are no more."""
         return await self._read(self._store.deltas_page, Position(after), limit)
 
+    async def with_ledger(self, call: Callable[[Ledger], T]) -> T:
+        """What a call of the ledger itself comes to, on a thread for reading."""
+        return await self._read(call, self._ledger)
+
     async def with_subscriptions(self, call: Callable[[Subscriptions], T]) -> T:
         """What a call of `Ledger.subscriptions` comes to."""
         return await self._read(lambda: call(self._ledger.subscriptions))

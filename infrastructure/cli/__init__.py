@@ -14,6 +14,7 @@ from infrastructure.cli.configuring import config
 from infrastructure.cli.deliveries import outbox, redeliver
 from infrastructure.cli.delivering import deliveries
 from infrastructure.cli.doctor import doctor
+from infrastructure.cli.evidence import evidence
 from infrastructure.cli.failures import EXIT_CODES, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED, failure_of
 from infrastructure.cli.imports import import_
 from infrastructure.cli.options import db_option
@@ -93,6 +94,7 @@ for _verb in (
     waits,
     subscriptions,
     deliveries,
+    evidence,
     settle,
     delete,
     restore,

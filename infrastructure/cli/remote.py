@@ -104,6 +104,12 @@ def streamed(client: "httpx.Client", after: int, end: int | None) -> Generator[d
                 return
 
 
+def downloaded(client: "httpx.Client", path: str) -> Iterator[bytes]:
+    """The bytes of a file of the service."""
+    with client.stream("GET", path) as answer:
+        yield from told(answer).iter_bytes()
+
+
 def summaries(client: "httpx.Client", room: str | None) -> "Iterator[SessionSummary]":
     """The sessions of a room, or of all, page after page."""
     from datetime import datetime

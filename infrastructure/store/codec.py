@@ -48,6 +48,11 @@ def _default(one: "Field[Any]") -> Any:
     return _ABSENT if one.default is MISSING else one.default
 
 
+def keys_of(kind: type) -> tuple[str, ...]:
+    """The keys that values of a class may have when they are packed."""
+    return _layout(kind, frozenset()).keys
+
+
 def pack(value: Any, omit: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The value's fields that differ from their defaults, under camelCase keys."""
     layout = _layout(type(value), omit)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from itertools import count
+from itertools import count, islice
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final, TypeVar
@@ -19,6 +19,7 @@ from application.ports import (
     OutboxEntry,
     Participant,
     RoomRow,
+    SealedEvent,
     SessionRow,
     StoredEvent,
     Verification,
@@ -197,18 +198,23 @@ class EventStore:
     def events(self, room: RoomId, session: SessionId, after: int = 0) -> Iterator[StoredEvent]:
         return self._events_of(session_stream(room, session), after)
 
+    def sealed(self, room: RoomId, session: SessionId) -> Iterator[SealedEvent]:
+        return map(_sealed_event, self._records_of(session_stream(room, session), 0))
+
     def history(self, kind: Kind[Any], key: str, after: int = 0) -> Iterator[StoredEvent]:
         return self._events_of(kind.stream(key), after)
 
     def _events_of(self, stream: StreamId, after: int) -> Iterator[StoredEvent]:
+        return map(_stored_event, self._records_of(stream, after))
+
+    def _records_of(self, stream: StreamId, after: int) -> Iterator[StoredRecord]:
         while True:
             with self._database.read() as tables:
-                records = tables.stream(stream, after, contents=True)
-                page = [_stored_event(record) for record, _ in zip(records, range(PAGE_ROWS), strict=False)]
+                page = list(islice(tables.stream(stream, after, contents=True), PAGE_ROWS))
             yield from page
             if len(page) < PAGE_ROWS:
                 return
-            after = page[-1].version
+            after = page[-1].record.version
 
     def deltas(self, after: Position = Position(0)) -> Iterator[CommittedDelta]:
         while True:
@@ -350,6 +356,18 @@ def _message_rows(tables: Tables, key: int, rows: Sequence[Row], limit: int, byt
                 return MessageRows(tuple(found), has_more=True)
             found.append(MessageRow(message_of_row(row), payload_of(records)))
     return MessageRows(tuple(found), has_more=len(found) < len(rows))
+
+
+def _sealed_event(stored: StoredRecord) -> SealedEvent:
+    record = stored.record
+    return SealedEvent(
+        event=_stored_event(stored),
+        facts=record.facts,
+        salt=record.salt,
+        content=record.content,
+        previous_hash=record.previous_hash,
+        hash=record.hash,
+    )
 
 
 def _stored_event(stored: StoredRecord) -> StoredEvent:

@@ -55,6 +55,7 @@ from domain.turn import (
     TurnSettled,
     TurnStarted,
 )
+from infrastructure.store.codec import keys_of
 
 KINDS: Final[tuple[type[Event], ...]] = (
     Opened,
@@ -159,3 +160,15 @@ def lifted(topic: str, shape: int, facts: Facts) -> Facts:
     for version in range(shape, newest):
         facts = UPCASTS[topic, version](facts)
     return facts
+
+
+def topics() -> dict[str, Any]:
+    """Every topic of this release with its shape version and the fields of its facts, for those who read
+    events without it."""
+    return {
+        kind.TOPIC: {
+            "version": kind.SHAPE,
+            "facts": list(keys_of(kind)),
+        }
+        for kind in KINDS
+    }

@@ -26,6 +26,7 @@ VERBS = [
     "waits",
     "subscriptions",
     "deliveries",
+    "evidence",
     "settle",
     "delete",
     "restore",
