@@ -7,7 +7,7 @@ import pytest
 from application.ports import CommandKey
 from domain.errors import Rejected
 from domain.session import Pinned
-from infrastructure.store.sqlite import FORGET_ROWS_MAX
+from infrastructure.store.sqlite_tables import FORGET_ROWS_MAX
 from infrastructure.store.writer import COMMANDS_KEPT_MS
 from tests.store.place import ROOM, SESSION, Place, log_of, titled
 
