@@ -10,19 +10,7 @@ from infrastructure.cli.remote import service_url
 if TYPE_CHECKING:
     from application.access_views import TokenView
     from application.delivery_views import ChosenView, DeliveryView, SubscriptionView, TrialView
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A destination to be added."""
-
-    name: str
-    kind: str
-    target: str
-    rooms: tuple[str, ...] = ()
-    entity_kinds: tuple[str, ...] = ()
-    after: int | None = None
-    on_parked: str = "go_on"
+    from domain.subscription import Added
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +41,8 @@ class Desk(Protocol):
     def history(self, name: str) -> Sequence[Mapping[str, Any]]:
         """What happened to a subscription, oldest first: events as the history verbs write them."""
 
-    def add(self, wanted: Wanted, *, dry_run: bool) -> "SubscriptionView":
-        """The destination as it is then, with its secret where it has one."""
+    def add(self, added: "Added", after: int | None, *, dry_run: bool) -> "SubscriptionView":
+        """Begin behind a position, by default at the end; with its secret where it has one."""
 
     def test(self, name: str) -> "TrialView": ...
 

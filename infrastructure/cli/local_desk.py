@@ -26,7 +26,7 @@ from application.subscriptions import Subscriptions, skippable
 from domain.errors import NotFound
 from domain.ids import TransactionId
 from domain.subscription import Added
-from infrastructure.cli.desk import Chosen, Wanted
+from infrastructure.cli.desk import Chosen
 from infrastructure.cli.options import database_url
 from infrastructure.configuration import resolve
 from infrastructure.delivery_words import explained
@@ -67,17 +67,8 @@ class LedgerDesk:
     def history(self, name: str) -> Sequence[Mapping[str, Any]]:
         return [as_json_object(one) for one in self._subscriptions.history(name)]
 
-    def add(self, wanted: Wanted, *, dry_run: bool) -> SubscriptionView:
-        added = Added(
-            name=wanted.name,
-            kind=wanted.kind,
-            target=wanted.target,
-            rooms=wanted.rooms,
-            entity_kinds=wanted.entity_kinds,
-            from_position=0,
-            on_parked=wanted.on_parked,
-        )
-        held, secret = self._there(dry_run=dry_run).add(added, after=wanted.after)
+    def add(self, added: Added, after: int | None, *, dry_run: bool) -> SubscriptionView:
+        held, secret = self._there(dry_run=dry_run).add(added, after=after)
         return subscription_view(held, secret="" if dry_run else secret)
 
     def test(self, name: str) -> TrialView:

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 from application.access_views import TokenView
 from application.delivery_views import ChosenView, DeliveryView, SubscriptionView, TrialView
-from infrastructure.cli.desk import Chosen, Wanted
+from domain.subscription import Added
+from infrastructure.cli.desk import Chosen
 from infrastructure.cli.remote import PAGE_MAX, told
 
 if TYPE_CHECKING:
@@ -46,18 +47,18 @@ class ServiceDesk:
     def history(self, name: str) -> Sequence[Mapping[str, Any]]:
         return [_in_ms(one) for one in self._get(_path(name, "events"))["items"]]
 
-    def add(self, wanted: Wanted, *, dry_run: bool) -> SubscriptionView:
+    def add(self, added: Added, after: int | None, *, dry_run: bool) -> SubscriptionView:
         body = {
-            "name": wanted.name,
-            "kind": wanted.kind,
-            "target": wanted.target,
-            "rooms": wanted.rooms,
-            "entityKinds": wanted.entity_kinds,
-            "after": wanted.after,
-            "onParked": wanted.on_parked,
+            "name": added.name,
+            "kind": added.kind,
+            "target": added.target,
+            "rooms": added.rooms,
+            "entityKinds": added.entity_kinds,
+            "after": after,
+            "onParked": added.on_parked,
         }
-        added = self._post("/v1/subscriptions", body, dry_run=dry_run)
-        return SubscriptionView.model_validate(_in_ms(added))
+        said = self._post("/v1/subscriptions", body, dry_run=dry_run)
+        return SubscriptionView.model_validate(_in_ms(said))
 
     def test(self, name: str) -> TrialView:
         answer = self._client.post(_path(name, "test"), timeout=TRIAL_S)

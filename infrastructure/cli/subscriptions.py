@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from infrastructure.cli.desk import Wanted, desk_at
+from infrastructure.cli.desk import desk_at
 from infrastructure.cli.destinations import rotate, test
 from infrastructure.cli.options import db_option, dry_run_option, json_option
 from infrastructure.cli.remote import url_option
@@ -82,13 +82,22 @@ def add(
 
     A webhook is signed for with a secret of its own, which is shown for its receiver.
     """
+    from domain.subscription import Added
     from infrastructure.sinks.targets import BadTarget
 
-    wanted = Wanted(name, kind, target, rooms, entities, after, on_parked)
+    wanted = Added(
+        name=name,
+        kind=kind,
+        target=target,
+        rooms=rooms,
+        entity_kinds=entities,
+        from_position=0,
+        on_parked=on_parked,
+    )
     with desk_at(url, makes=not dry_run, tries=dry_run) as desk:
         there = {one.name for one in desk.subscriptions()}
         try:
-            added = desk.add(wanted, dry_run=dry_run)
+            added = desk.add(wanted, after, dry_run=dry_run)
         except BadTarget as error:
             raise click.UsageError(str(error)) from error
     if name in there:

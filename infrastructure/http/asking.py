@@ -28,6 +28,11 @@ CHANGE_PROBLEMS: Final = problems.documented(
     problems.OVERLOADED,
     problems.UNAVAILABLE,
 )
+MEANT_PROBLEMS: Final = {
+    **CHANGE_PROBLEMS,
+    **problems.documented(problems.VERSION_CONFLICT, problems.PRECONDITION_REQUIRED),
+}
+"""Of a change that may be meant for one version."""
 B = TypeVar("B", bound=BaseModel)
 T = TypeVar("T")
 

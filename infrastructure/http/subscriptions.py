@@ -1,6 +1,7 @@
 """The routes about destinations: what there is, what waits for each, and how to change it."""
 
-from typing import Annotated, Any, Final
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -8,13 +9,13 @@ from starlette.responses import Response
 
 from application.delivery_views import SubscriptionView, TrialView, subscription_view
 from application.destinations import Destinations
+from application.subscriptions import Subscriptions
 from domain.aggregate import Held
 from domain.errors import NotFound
 from domain.subscription import Added, Subscription
 from infrastructure.history import as_json_object
-from infrastructure.http import problems
 from infrastructure.http.access import caller_of, needs
-from infrastructure.http.asking import CHANGE_PROBLEMS, READ_PROBLEMS, ask, said
+from infrastructure.http.asking import CHANGE_PROBLEMS, MEANT_PROBLEMS, READ_PROBLEMS, ask, said
 from infrastructure.http.delivery_documents import ReasonBody, RotationBody, SubscriptionBody
 from infrastructure.http.documents import EventRead
 from infrastructure.http.openapi import (
@@ -34,10 +35,6 @@ from infrastructure.trials import tried_out
 reading = APIRouter(tags=["subscriptions"], dependencies=[needs("read")])
 operating = APIRouter(tags=["subscriptions"], dependencies=[needs("operate")])
 
-MEANT_PROBLEMS: Final = {
-    **CHANGE_PROBLEMS,
-    **problems.documented(problems.VERSION_CONFLICT, problems.PRECONDITION_REQUIRED),
-}
 DryRun = Annotated[bool, Query(alias="dryRun", description="Say what it would come to, and change nothing.")]
 
 
@@ -128,9 +125,7 @@ async def test(name: str, request: Request) -> Response:
 )
 async def pause(name: str, request: Request, dry_run: DryRun = False) -> Response:
     """Deliver nothing until it is resumed; what is committed meanwhile stays pending."""
-    body, meant, actor = await said(request, ReasonBody), version_meant(request), caller_of(request)
-    ours = _destinations(request, dry_run=dry_run).subscriptions
-    return _told(await ask(request, lambda _: ours.pause(name, body.reason, actor=actor, if_version=meant)))
+    return await _set(name, request, Subscriptions.pause, dry_run=dry_run)
 
 
 @operating.post(
@@ -140,9 +135,15 @@ async def pause(name: str, request: Request, dry_run: DryRun = False) -> Respons
 )
 async def resume(name: str, request: Request, dry_run: DryRun = False) -> Response:
     """Deliver again, whether it was paused or its destination said that it is gone."""
+    return await _set(name, request, Subscriptions.resume, dry_run=dry_run)
+
+
+async def _set(
+    name: str, request: Request, change: Callable[..., Held[Subscription]], *, dry_run: bool
+) -> Response:
     body, meant, actor = await said(request, ReasonBody), version_meant(request), caller_of(request)
     ours = _destinations(request, dry_run=dry_run).subscriptions
-    return _told(await ask(request, lambda _: ours.resume(name, body.reason, actor=actor, if_version=meant)))
+    return _told(await ask(request, lambda _: change(ours, name, body.reason, actor=actor, if_version=meant)))
 
 
 @operating.post(

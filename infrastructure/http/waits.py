@@ -9,9 +9,8 @@ from starlette.responses import Response
 
 from application.rooms import HeldLane, Reason, Rooms, lane_of
 from application.views import View
-from infrastructure.http import problems
 from infrastructure.http.access import caller_of, needs
-from infrastructure.http.asking import said
+from infrastructure.http.asking import MEANT_PROBLEMS, READ_PROBLEMS, said
 from infrastructure.http.openapi import IF_MATCH, described_change, described_reading, with_parameters
 from infrastructure.http.replies import json_reply
 from infrastructure.http.routing import Room
@@ -21,22 +20,6 @@ from infrastructure.http.versions import etag, version_meant
 
 reading = APIRouter(tags=["waits"], dependencies=[needs("read")])
 operating = APIRouter(tags=["waits"], dependencies=[needs("operate")])
-
-READ_PROBLEMS: Final = problems.documented(
-    problems.BAD_REQUEST, problems.NOT_FOUND, problems.INVALID, problems.UNAVAILABLE
-)
-CHANGE_PROBLEMS: Final = problems.documented(
-    problems.BAD_REQUEST,
-    problems.READ_ONLY,
-    problems.NOT_FOUND,
-    problems.TOO_LARGE,
-    problems.UNSUPPORTED_TYPE,
-    problems.INVALID,
-    problems.OVERLOADED,
-    problems.UNAVAILABLE,
-    problems.VERSION_CONFLICT,
-    problems.PRECONDITION_REQUIRED,
-)
 
 
 class HeldLaneView(View):
@@ -98,7 +81,7 @@ async def backoff(room: Room, request: Request) -> Response:
 
 @operating.post(
     "/rooms/{room}/backoff/reset",
-    responses=CHANGE_PROBLEMS,
+    responses=MEANT_PROBLEMS,
     openapi_extra=with_parameters(described_change(LaneBody, BackoffView), IF_MATCH),
 )
 async def reset(room: Room, request: Request) -> Response:
@@ -108,7 +91,7 @@ async def reset(room: Room, request: Request) -> Response:
 
 @operating.post(
     "/rooms/{room}/backoff/pause",
-    responses=CHANGE_PROBLEMS,
+    responses=MEANT_PROBLEMS,
     openapi_extra=with_parameters(described_change(LaneBody, BackoffView), IF_MATCH),
 )
 async def pause(room: Room, request: Request) -> Response:
@@ -118,7 +101,7 @@ async def pause(room: Room, request: Request) -> Response:
 
 @operating.post(
     "/rooms/{room}/backoff/resume",
-    responses=CHANGE_PROBLEMS,
+    responses=MEANT_PROBLEMS,
     openapi_extra=with_parameters(described_change(LaneBody, BackoffView), IF_MATCH),
 )
 async def resume(room: Room, request: Request) -> Response:
