@@ -389,7 +389,9 @@ class AsyncLedger:
         answers = self._answers
         if answers is None or answers.loop is not asyncio.get_running_loop():
             answers = self._answers = Answers(asyncio.get_running_loop(), self._wake_observers)
-        return answers.awaited(self._store.enqueue(decide, answers.wake))
+        waiter = answers.waiter()
+        self._store.enqueue(decide, waiter, answers.wake)
+        return waiter.awaited
 
     def _wake_observers(self) -> None:
         if not self._ledger.delivery.has_observers:

@@ -39,8 +39,8 @@ class KeptConnections(httpcore.AsyncConnectionPool):
 
     async def handle_async_request(self, request: httpcore.Request) -> httpcore.Response:
         """Call; the connection is free again once the body of the response is closed."""
-        if request.url.scheme not in SCHEMES:
-            raise httpcore.UnsupportedProtocol("only http and https are spoken")
+        if request.url.scheme not in SCHEMES or not request.url.host:
+            raise httpcore.UnsupportedProtocol("only http and https are spoken, and to a host")
         await self._free.acquire()
         try:
             connection = await self._connection(request.url.origin)

@@ -107,8 +107,8 @@ class _Import:
                 yield await _answered(*waiting.popleft())
         finally:
             for _, begun in waiting:
-                if not isinstance(begun, Problem):
-                    begun.cancel()
+                if not (isinstance(begun, Problem) or begun.cancel() or begun.cancelled()):
+                    begun.exception()  # Nobody is left to be told.
 
     async def _lines(self) -> AsyncIterator[bytes | None]:
         """The lines of the body; None for one that is too long to be a report."""

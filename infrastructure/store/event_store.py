@@ -1,7 +1,6 @@
 """The store that the use cases see: writes through the writer, reads from the read models and the log."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from itertools import count, islice
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -34,7 +33,7 @@ from domain.interaction import Interaction
 from domain.session import Session
 from domain.turn import Turn
 from infrastructure.store import aggregates, audit
-from infrastructure.store.group import GroupCommit
+from infrastructure.store.group import GroupCommit, Waiter, Wake
 from infrastructure.store.lane_store import LaneStore
 from infrastructure.store.records import unseal
 from infrastructure.store.rows import (
@@ -84,11 +83,11 @@ class EventStore:
     # Writing.
 
     def submit(self, decide: Decide) -> Committed:
-        return self.enqueue(decide).result()
+        return self._group.submit(decide).result()
 
-    def enqueue(self, decide: Decide, wake: Callable[[], None] | None = None) -> "Future[Committed]":
-        """As `submit`, for whoever does not wait for the answer at once; see `GroupCommit.submit`."""
-        return self._group.submit(decide, wake)
+    def enqueue(self, decide: Decide, waiter: Waiter, wake: Wake) -> None:
+        """As `submit`, for whoever does not wait on a thread; see `GroupCommit.put`."""
+        self._group.put(decide, waiter, wake)
 
     def finish(self) -> None:
         """Answer every command that was taken, and take no more; reading goes on."""

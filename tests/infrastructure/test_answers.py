@@ -1,7 +1,7 @@
 """Answers of a writer's thread reach whoever awaits them on an event loop."""
 
 import asyncio
-from concurrent.futures import Future
+from collections.abc import Sequence
 from threading import Thread
 
 import pytest
@@ -10,19 +10,17 @@ from application.ports import Committed
 from domain.delta import CommitDelta, CommittedDelta
 from domain.errors import StoreUnavailable
 from domain.ids import Position
-from infrastructure.answers import Answers
+from infrastructure.answers import Answers, LoopWaiter
+from infrastructure.store.writer import Done
 
 
-def in_a_thread(act: "list[Future[Committed]]", answers: Answers, done: Committed | BaseException) -> None:
+def in_a_thread(waiters: Sequence[LoopWaiter], answers: Answers, done: Done) -> None:
     """Answer all of them as a writer does, and wake the loop."""
 
     def write() -> None:
-        for answer in act:
-            if answer.set_running_or_notify_cancel():
-                if isinstance(done, BaseException):
-                    answer.set_exception(done)
-                else:
-                    answer.set_result(done)
+        for waiter in waiters:
+            if waiter.begins():
+                waiter.ends(done)
         answers.wake()
 
     writer = Thread(target=write)
@@ -33,21 +31,10 @@ def in_a_thread(act: "list[Future[Committed]]", answers: Answers, done: Committe
 def test_all_answers_of_a_commit_come_with_one_wake_up() -> None:
     async def main() -> None:
         answers = Answers(asyncio.get_running_loop())
-        given: list[Future[Committed]] = [Future() for _ in range(3)]
-        awaited = [answers.awaited(answer) for answer in given]
+        waiters = [answers.waiter() for _ in range(3)]
         committed = Committed({"transactionId": "t"})
-        in_a_thread(given, answers, committed)
-        assert await asyncio.gather(*awaited) == [committed] * 3
-
-    asyncio.run(main())
-
-
-def test_an_answer_that_is_there_already_comes_with_the_wake_up_behind_it() -> None:
-    async def main() -> None:
-        answers = Answers(asyncio.get_running_loop())
-        given: Future[Committed] = Future()
-        in_a_thread([given], answers, Committed({}))
-        assert await answers.awaited(given) == Committed({})
+        in_a_thread(waiters, answers, committed)
+        assert await asyncio.gather(*(waiter.awaited for waiter in waiters)) == [committed] * 3
 
     asyncio.run(main())
 
@@ -55,11 +42,10 @@ def test_an_answer_that_is_there_already_comes_with_the_wake_up_behind_it() -> N
 def test_a_failure_is_raised_where_it_is_awaited() -> None:
     async def main() -> None:
         answers = Answers(asyncio.get_running_loop())
-        given: Future[Committed] = Future()
-        awaited = answers.awaited(given)
-        in_a_thread([given], answers, StoreUnavailable("closed"))
+        waiter = answers.waiter()
+        in_a_thread([waiter], answers, StoreUnavailable("closed"))
         with pytest.raises(StoreUnavailable, match="closed"):
-            await awaited
+            await waiter.awaited
 
     asyncio.run(main())
 
@@ -67,30 +53,28 @@ def test_a_failure_is_raised_where_it_is_awaited() -> None:
 def test_who_goes_away_takes_the_command_back_and_the_others_are_answered() -> None:
     async def main() -> None:
         answers = Answers(asyncio.get_running_loop())
-        given: list[Future[Committed]] = [Future(), Future()]
-        gone, stays = [answers.awaited(answer) for answer in given]
-        gone.cancel()
-        await asyncio.sleep(0)
-        assert given[0].cancelled()
-        in_a_thread(given, answers, Committed({}))
-        assert await stays == Committed({})
+        gone, stays = answers.waiter(), answers.waiter()
+        gone.awaited.cancel()
+        assert not gone.begins()
+        in_a_thread([gone, stays], answers, Committed({}))
+        assert await stays.awaited == Committed({})
 
     asyncio.run(main())
 
 
-def test_who_goes_away_while_the_command_runs_is_not_told() -> None:
+@pytest.mark.parametrize("done", [Committed({}), StoreUnavailable("closed")], ids=["answered", "failed"])
+def test_who_goes_away_while_the_command_runs_is_not_told(done: Done) -> None:
     async def main() -> None:
         answers = Answers(asyncio.get_running_loop())
-        given: list[Future[Committed]] = [Future(), Future()]
-        gone, stays = [answers.awaited(answer) for answer in given]
-        assert all(answer.set_running_or_notify_cancel() for answer in given)
-        gone.cancel()
-        await asyncio.sleep(0)
-        for answer in given:
-            answer.set_result(Committed({}))
+        gone, stays = answers.waiter(), answers.waiter()
+        assert gone.begins()
+        assert stays.begins()
+        gone.awaited.cancel()
+        gone.ends(done)
+        stays.ends(Committed({}))
         answers.wake()
-        assert await stays == Committed({})
-        assert gone.cancelled()
+        assert await stays.awaited == Committed({})
+        assert gone.awaited.cancelled()
 
     asyncio.run(main())
 
@@ -99,27 +83,20 @@ def test_deltas_are_noticed_once_for_all_that_come_together_whoever_still_waits(
     async def main() -> None:
         noticed: list[str] = []
         answers = Answers(asyncio.get_running_loop(), lambda: noticed.append("deltas"))
-        without: Future[Committed] = Future()
-        awaited = answers.awaited(without)
+        without = answers.waiter()
         in_a_thread([without], answers, Committed({}))
-        await awaited
+        await without.awaited
         assert noticed == []
 
-        given: list[Future[Committed]] = [Future(), Future()]
-        gone, stays = [answers.awaited(answer) for answer in given]
-        assert all(answer.set_running_or_notify_cancel() for answer in given)
-        gone.cancel()
-        await asyncio.sleep(0)
-        delta = CommittedDelta(
-            CommitDelta(transaction_id="t", workspace_id="room-1", mutations=()),
-            Position(1),
-            Position(1),
-            recorded_at=0,
-        )
-        for answer in given:
-            answer.set_result(Committed({}, delta))
+        gone, stays = answers.waiter(), answers.waiter()
+        assert gone.begins()
+        gone.awaited.cancel()
+        empty = CommitDelta(transaction_id="t", workspace_id="room-1", mutations=())
+        delta = CommittedDelta(empty, Position(1), Position(1), recorded_at=0)
+        gone.ends(Committed({}, delta))
+        stays.ends(Committed({}, delta))
         answers.wake()
-        await stays
+        await stays.awaited
         assert noticed == ["deltas"]
 
     asyncio.run(main())

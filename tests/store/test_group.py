@@ -119,14 +119,29 @@ def test_who_shares_a_way_to_be_woken_is_woken_once_behind_all_answers_of_a_comm
     woken: list[list[bool]] = []
 
     def wake() -> None:
-        woken.append([answer.done() for answer in answers])
+        woken.append([bool(one.done) for one in waiting])
 
-    answers = held_back(group, held, [])
-    answers += [group.submit(nothing, wake) for _ in range(3)]
+    class Waiting:
+        """Somebody who waits, and is told."""
+
+        def __init__(self) -> None:
+            self.done: list[Done] = []
+
+        def begins(self) -> bool:
+            return True
+
+        def ends(self, done: Done) -> None:
+            self.done.append(done)
+
+    held_back(group, held, [])
+    waiting = [Waiting() for _ in range(3)]
+    for one in waiting:
+        group.put(nothing, one, wake)
     held.let_go.set()
     group.close()
 
-    assert woken == [[True] * 4]
+    assert woken == [[True] * 3]
+    assert [one.done for one in waiting] == [[Committed({"number": number})] for number in range(3)]
 
 
 def test_a_command_sees_what_those_before_it_in_its_batch_stored(place: Place) -> None:
