@@ -16,7 +16,7 @@ from tests.postgres import postgres_url
 _MEANT = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
 
 settings.register_profile(
-    "ci", derandomize=True, deadline=None, max_examples=80, suppress_health_check=_MEANT
+    "ci", derandomize=True, deadline=None, max_examples=50, suppress_health_check=_MEANT
 )
 settings.register_profile("long", deadline=None, max_examples=2_000, suppress_health_check=_MEANT)
 settings.load_profile("long" if os.environ.get("REPRISE_LONG") == "1" else "ci")

@@ -58,7 +58,7 @@ def test_a_fuzzer_finds_no_failure() -> None:
     command = [
         *(str(Path(sys.executable).with_name("st")), "--config-file", str(here / "schemathesis.toml"), "run"),
         *("--seed", "1", "--max-examples", EXAMPLES, "--no-color", "--warnings", "off"),
-        *("--generation-database", "none"),
+        *("--generation-database", "none", "--workers", "2"),
     ]
     with listening("memory://") as address:
         ended = subprocess.run(
